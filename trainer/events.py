@@ -1,0 +1,189 @@
+"""What a trainer writes to ``events.jsonl``: one JSON object a line, numbered from 1 without gaps (design section 4).
+
+The writer flushes each line, so a reader in another process sees it at once; the reader takes whole lines only and
+says where to go on, so a line caught half-written is read the next time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, TypeAdapter, field_validator
+
+from trainer.validation import Document
+from trainer.verdict import Outcome
+
+RunState = Literal[
+    'queued', 'preparing', 'cold_start', 'training', 'evaluating', 'finished', 'failed', 'stopped', 'interrupted'
+]
+FINAL_STATES: frozenset[RunState] = frozenset({'finished', 'failed', 'stopped', 'interrupted'})
+
+
+class Event(Document):
+    """Shared by all events: the number of the line, and when it was written (seconds since the epoch)."""
+
+    seq: int = Field(default=0, ge=0)
+    time: float = 0.0
+
+
+class State(Event):
+    """The run entered a state; ``reason`` says why where that is not plain."""
+
+    type: Literal['state'] = 'state'
+    state: RunState
+    reason: str = ''
+
+
+class Progress(Event):
+    """Optimizer steps done; ``total`` may shrink when a run stops early. ``eta_s`` is missing until it can be known."""
+
+    type: Literal['progress'] = 'progress'
+    step: int = Field(ge=0)
+    total: int = Field(ge=0)
+    eta_s: float | None = None
+
+
+class Metrics(Event):
+    """Values of one step. A number that is not there was not measured: absent, never 0 or NaN."""
+
+    type: Literal['metrics'] = 'metrics'
+    step: int = Field(ge=0)
+    values: dict[str, float]
+
+    @field_validator('values')
+    @classmethod
+    def _only_numbers(cls, values: dict[str, float]) -> dict[str, float]:
+        return finite(values)
+
+
+class RolloutEvent(Event):
+    """One finished episode; ``offset`` is the byte position of its record in ``rollouts.jsonl``.
+
+    ``group`` numbers the groups of a step from 0, ``index`` the attempts of a group. ``stage`` is the purpose:
+    training, or the held-out evaluation before or after it.
+    """
+
+    type: Literal['rollout'] = 'rollout'
+    step: int = Field(ge=0)
+    task: str
+    group: int = Field(default=0, ge=0)
+    index: int = Field(ge=0)
+    stage: Literal['train', 'before', 'during', 'after'] = 'train'
+    outcome: Outcome
+    reward: float | None = None
+    offset: int = Field(ge=0)
+
+
+class Notice(Event):
+    """Something the user should know; ``setting`` names what to change, where there is such a thing."""
+
+    type: Literal['notice'] = 'notice'
+    level: Literal['info', 'warning', 'error'] = 'info'
+    text: str
+    setting: str = ''
+
+
+class Artifact(Event):
+    """A file or folder the run made, path relative to the run folder."""
+
+    type: Literal['artifact'] = 'artifact'
+    kind: str
+    path: str
+    sha256: str = ''
+
+
+class Heartbeat(Event):
+    """Sign of life while nothing else is written."""
+
+    type: Literal['heartbeat'] = 'heartbeat'
+
+
+AnyEvent = Annotated[
+    State | Progress | Metrics | RolloutEvent | Notice | Artifact | Heartbeat, Field(discriminator='type')
+]
+_ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
+
+
+def finite(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Drop what is no number (``None``, NaN, infinities): missing is missing."""
+    return {key: float(value) for key, value in values.items() if value is not None and math.isfinite(value)}
+
+
+class EventWriter:
+    """Appends events to a file; safe to use from several threads. An interrupted last line is cut off at opening."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._seq = _repair(path)
+        self._file = path.open('ab', buffering=0)
+
+    def write(self, event: Event) -> int:
+        """Number, stamp and append an event; return its number."""
+        with self._lock:
+            self._seq += 1
+            line = event.model_copy(update={'seq': self._seq, 'time': round(time.time(), 3)})
+            payload = line.model_dump(mode='json', exclude_none=True)
+            self._file.write(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode('utf-8') + b'\n')
+            return self._seq
+
+    def close(self) -> None:
+        """Flush to disk and close."""
+        with self._lock:
+            if not self._file.closed:
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+    def __enter__(self) -> Self:
+        """Use as a context manager that closes the file."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+
+def _repair(path: Path) -> int:
+    """Cut an unfinished last line off; return the number of the last whole event."""
+    if not path.exists():
+        return 0
+    data = path.read_bytes()
+    whole = data[: data.rfind(b'\n') + 1]
+    if len(whole) != len(data):
+        os.truncate(path, len(whole))
+    lines = whole.splitlines()
+    return int(json.loads(lines[-1])['seq']) if lines else 0
+
+
+def read_events(path: Path, offset: int = 0, *, limit: int = 4 * 1024**2) -> tuple[list[AnyEvent], int]:
+    """Read whole lines from byte ``offset`` on, about ``limit`` bytes at most; return the events and the next offset.
+
+    A line that is no event of this version (a newer trainer's, or damage) becomes a ``Notice``: seen, never lost.
+    """
+    if not path.exists():
+        return [], offset
+    with path.open('rb') as file:
+        file.seek(offset)
+        data = file.read(limit)
+    whole = data[: data.rfind(b'\n') + 1]
+    if not whole and len(data) == limit:
+        return read_events(path, offset, limit=limit * 4)
+    return [_event(line) for line in whole.splitlines() if line.strip()], offset + len(whole)
+
+
+def _event(line: bytes) -> AnyEvent:
+    try:
+        return _ADAPTER.validate_json(line)
+    except ValueError:
+        return Notice(level='warning', text=f'Unreadable line in events.jsonl: {line[:200].decode("utf-8", "replace")}')
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """An event as plain JSON values, absent numbers left out."""
+    return event.model_dump(mode='json', exclude_none=True)

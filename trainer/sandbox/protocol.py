@@ -1,0 +1,127 @@
+"""What every isolation backend offers: one workspace, many commands, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from trainer.errors import RlvrError
+
+
+class PathRefused(RlvrError):
+    """A path of a file tool does not exist, leaves the workspace, or is not of the kind asked for (a model's mistake)."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sandbox may use. Bytes, seconds and counts."""
+
+    command_s: float = 30.0
+    memory_bytes: int = 2 * 1024**3
+    processes: int = 256
+    file_bytes: int = 256 * 1024**2
+    disk_bytes: int = 512 * 1024**2
+    inodes: int = 20_000
+    open_files: int = 512
+    output_bytes: int = 64 * 1024
+    """Bytes of a command's output that are kept: half from the head, half from the tail."""
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How one command ended.
+
+    ``exit_code`` is negative for a signal, as in ``subprocess``; ``None`` when a limit ended the command.
+    ``output`` is stdout and stderr as they came, with a mark where ``cut_bytes`` were dropped.
+    ``channel`` is what the command wrote to its private channel (empty when none was asked for).
+    """
+
+    exit_code: int | None
+    output: bytes = b''
+    cut_bytes: int = 0
+    timed_out: bool = False
+    out_of_memory: bool = False
+    duration_ms: int = 0
+    channel: bytes = b''
+
+    @property
+    def text(self) -> str:
+        """The output as text; bytes that are not UTF-8 become replacement marks."""
+        return self.output.decode('utf-8', errors='replace')
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A host file or folder shown read-only inside the sandbox."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """How to make a sandbox: limits, read-only mounts, environment, and what the workspace starts with."""
+
+    limits: Limits = field(default_factory=Limits)
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    path_prefix: tuple[str, ...] = ()
+    """Folders put first on PATH inside the sandbox (a task's Python environment)."""
+    workspace: Path | None = None
+    """A host folder whose content is copied into the workspace at the start."""
+
+
+class Sandbox(Protocol):
+    """One isolated workspace with a persistent command server; thread-safe only in that calls are serialised."""
+
+    name: str
+    """The isolation in force, for example ``bubblewrap``."""
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        env: Mapping[str, str] | None = None,
+        channel: bytes | None = None,
+    ) -> ExecResult:
+        """Run a shell command (text) or a program (sequence) in the workspace and end all it left behind.
+
+        With ``channel``, the program gets a private two-way channel whose file descriptor number is in the
+        environment variable ``RLVR_CHANNEL``; the bytes given are readable there first, and what the program
+        writes comes back in ``ExecResult.channel``. Raises ``SandboxError`` when the sandbox itself is broken.
+        """
+        ...
+
+    def read_file(self, path: str, *, limit: int = 1024 * 1024) -> bytes:
+        """Read a regular file of the workspace, at most ``limit`` bytes. Raises ``PathRefused``."""
+        ...
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a file of the workspace whole or not at all, making folders as needed. Raises ``PathRefused``."""
+        ...
+
+    def list_dir(self, path: str = '.') -> list[str]:
+        """Names in a folder of the workspace, sorted, folders with a trailing slash. Raises ``PathRefused``."""
+        ...
+
+    def snapshot(self, target: Path) -> None:
+        """End every process, then copy the workspace, sanitised, into the empty host folder ``target``.
+
+        Regular files and folders only, links only where they stay inside, no setuid, capped in bytes, files, depth.
+        The sandbox is closed afterwards.
+        """
+        ...
+
+    def close(self) -> None:
+        """End every process and remove the workspace. Safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
