@@ -254,9 +254,7 @@ def _trend(read: _Reader) -> Condition | None:
     if moved is None:
         return None
     change, window = moved
-    jumps = [
-        abs(after - before) for before, after in zip(values[-2 * window :], values[1 - 2 * window :], strict=False)
-    ]
+    jumps = [abs(after - before) for before, after in pairwise(values[-2 * window :])]
     noise = fmean(jumps) / math.sqrt(window)
     if abs(change) < max(0.02, noise):
         return None
