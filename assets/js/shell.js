@@ -1,0 +1,66 @@
+// Keyboard and small chores of the shell. Keys are declared in the markup, so a page only has to set an attribute:
+//   data-key="n"          a press of N clicks this element; "mod+enter" means Ctrl or Command with Enter
+//   data-go="t"           G then T clicks this link
+//   data-search           "/" focuses the input inside
+//   data-mod="modK"       shown as ⌘K on macOS, Ctrl K elsewhere
+(() => {
+  const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+  const visible = (element) => element.getClientRects().length > 0 && !element.closest("[inert]");
+  const find = (selector) => [...document.querySelectorAll(selector)].filter(visible).pop();
+  const typing = (target) =>
+    target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) || target.closest(".cm-editor");
+  let going = 0;
+
+  const press = (event, selector) => {
+    const element = find(selector);
+    if (!element || element.disabled) return;
+    event.preventDefault();
+    element.click();
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || event.altKey) return;
+    const key = event.key.toLowerCase();
+    if (event.ctrlKey || event.metaKey) {
+      if (key === "s" && find('[data-key="mod+s"]')) press(event, '[data-key="mod+s"]');
+      else if (key === "k" || key === "enter") press(event, `[data-key="mod+${key}"]`);
+      return;
+    }
+    if (typing(event.target) || document.querySelector(".q-dialog__inner")) return;
+    if (Date.now() - going < 1200) {
+      going = 0;
+      press(event, `[data-go="${CSS.escape(key)}"]`);
+    } else if (key === "g") {
+      going = Date.now();
+    } else if (key === "/") {
+      const box = find("[data-search] input, input[data-search]");
+      if (!box) return;
+      event.preventDefault();
+      box.focus();
+      box.select();
+    } else if (key.length === 1 || key === "escape") {
+      press(event, `[data-key="${CSS.escape(key)}"]`);
+    }
+  });
+
+  const name = (root) => {
+    if (!mac) return;
+    for (const element of root.querySelectorAll?.("[data-mod]") ?? []) {
+      const shown = element.dataset.mod.replace("mod", "⌘");
+      if (element.textContent !== shown) element.textContent = shown;
+    }
+  };
+  new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(name))).observe(
+    document.documentElement, { childList: true, subtree: true },
+  );
+
+  // Put Markdown marks around the selection of a text box, keeping the browser's own undo.
+  window.rlvrWrap = (id, before, after, each) => {
+    const box = document.querySelector(`#c${id} textarea`);
+    if (!box) return;
+    box.focus();
+    const picked = box.value.slice(box.selectionStart, box.selectionEnd);
+    const text = each ? (picked || "").split("\n").map((line) => before + line).join("\n") : before + picked + after;
+    document.execCommand("insertText", false, text);
+  };
+})();

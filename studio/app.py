@@ -1,0 +1,95 @@
+"""Wires the studio once and serves it: services, pages, files, guards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from trainer import __version__
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from studio.services import Studio
+    from studio.settings import Settings
+
+
+def run(settings: Settings) -> None:
+    """Serve the studio until it is stopped. Raises ``ConfigError`` where the port cannot be used."""
+    claim_port(settings.host, settings.port)
+    settings.home.mkdir(parents=True, exist_ok=True)
+    # NiceGUI opens its storage folder when it is imported, and takes the current folder if it is not told.
+    os.environ['NICEGUI_STORAGE_PATH'] = str(settings.home / 'browser')
+    from nicegui import app, ui
+
+    from studio.security import is_loopback, protect
+    from studio.services import Studio
+    from studio.ui import layout, theme
+    from studio.ui.pages import PAGES
+
+    studio = Studio(settings)
+    app.on_startup(studio.start)
+    app.on_shutdown(studio.stop)
+    protect(app, settings)
+    theme.serve_assets()
+    _add_routes(studio)
+    if not is_loopback(settings.host):
+        sys.stderr.write(
+            f'Warning: the studio listens on {settings.host}. Whoever can reach this machine can run code on it.\n'
+        )
+    ui.run(
+        lambda: layout.root(studio, PAGES),
+        host=settings.host,
+        port=settings.port,
+        title='RLVR Studio',
+        favicon=theme.ASSETS / 'icons' / 'favicon.svg',
+        reload=False,
+        show=settings.open_browser,
+        native=settings.native,
+        dark=None,
+        language='en-US',
+        storage_secret=settings.secret,
+        reconnect_timeout=30.0,
+        show_welcome_message=False,
+        binding_refresh_interval=0.5,
+    )
+
+
+def claim_port(host: str, port: int) -> None:
+    """Make sure that the port is free. Raises ``ConfigError`` that says how to get another one."""
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ConfigError(
+                    f'Port {port} is in use: the studio may already run at http://{host}:{port}.',
+                    hint=f'Open that address, or choose another port: rlvr studio --port {port + 1}',
+                ) from error
+            raise ConfigError(
+                f'Cannot listen on {host}:{port}: {error.strerror}.', hint='Choose another --host or --port.'
+            ) from error
+
+
+def _add_routes(studio: Studio) -> None:
+    from fastapi import HTTPException
+    from fastapi.responses import FileResponse
+    from nicegui import app
+
+    from trainer.errors import RlvrError
+
+    @app.get('/healthz')
+    def healthz() -> dict[str, str]:
+        return {'status': 'ok', 'version': __version__}
+
+    @app.get('/adapters/{run_id}/download')
+    def download_adapter(run_id: str) -> FileResponse:
+        try:
+            path = studio.results.zip(run_id)
+        except RlvrError as error:
+            raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
+        return FileResponse(path, filename=path.name, media_type='application/zip')

@@ -1,0 +1,1 @@
+"""Parts that pages are made of. They know NiceGUI and the data they show, never the store."""

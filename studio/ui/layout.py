@@ -1,0 +1,111 @@
+"""The shell around every page: rail, top bar, command palette, keyboard help; pages are swapped inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from nicegui import app, run, ui
+
+from studio.documents import DocumentQuery
+from studio.ui import theme
+from studio.ui.components.elements import Button, Icon, Text, divider, kbd, spacer
+from studio.ui.components.palette import Palette, show_keys
+from studio.ui.components.rail import Badge, Facts, Rail
+
+if TYPE_CHECKING:
+    from studio.services import Studio
+
+Crumbs = Sequence[tuple[str, str]]
+
+
+class Shell:
+    """What a page may ask of the frame around it: its top bar, the rail's counts, the palette."""
+
+    def __init__(self, studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:
+        self.studio = studio
+        self.dark = theme.dark_mode()
+        self.header = ui.header(elevated=False).classes('topbar').props('role="banner"')
+        with (
+            ui.left_drawer(value=True, top_corner=True, bottom_corner=True)
+            .classes('rail-box')
+            .props('width=200 behavior=desktop')
+        ):
+            self.rail = Rail()
+        self.palette = Palette(self._find_tasks)
+        content = ui.element('div').classes('content')
+        ui.skip_link('Skip to content', target=content)
+        with content:
+            ui.sub_pages(dict(pages), data={'studio': studio, 'shell': self})
+        ui.context.client.sub_pages_router.on_path_changed(self.rail.mark)
+        self.rail.mark(ui.context.client.sub_pages_router.current_path)
+        ui.timer(3.0, self.refresh)
+
+    @contextmanager
+    def topbar(self, title: str, *, crumbs: Crumbs = (), main: str = '') -> Iterator[Text]:
+        """Fill the top bar of a page: breadcrumb, the page's one ``h1`` (yielded), then whatever is drawn inside.
+
+        ``main`` gives the window its title where the heading is not enough.
+        """
+        ui.page_title(f'{main or title} · RLVR Studio')
+        self.header.clear()
+        with self.header:
+            if crumbs:
+                with ui.element('nav').classes('crumb').props('aria-label="Breadcrumb"'):
+                    for text, path in crumbs:
+                        with ui.element('a') as link:
+                            link.props['href'] = path
+                            Text(text)
+                        Icon('chevron-right', 'ic-s')
+                    heading = Text(title, 'h1')
+            else:
+                heading = Text(title, 'h1')
+            heading.props['title'] = title
+            yield heading
+            if not any('sp' in child.classes for child in self.header.default_slot.children):
+                spacer()
+            divider()
+            with Button(kind='gho sm', label='Command palette', key='mod+k', on_click=self.palette.open):
+                kbd('modK')
+            self._theme_button()
+
+    def _theme_button(self) -> None:
+        button = Button(icon='moon', kind='gho icn', label='Switch theme')
+        button.on(
+            'click',
+            lambda event: self._set_dark(bool(event.args)),
+            js_handler='() => emit(!document.body.classList.contains("body--dark"))',
+        )
+
+    def _set_dark(self, dark: bool) -> None:
+        app.storage.user['dark'] = dark
+
+    async def refresh(self) -> None:
+        """Bring the rail up to date: counts, the live run, the sandbox."""
+        facts = await run.io_bound(_facts, self.studio)
+        if facts is not None:
+            self.rail.show(facts)
+
+    async def _find_tasks(self, text: str) -> list[tuple[str, str]]:
+        """Title and path of the tasks that fit what was typed into the palette."""
+        page = await run.io_bound(self.studio.documents.list, DocumentQuery(search=text, per_page=8))
+        return [(row.title or 'Untitled task', f'/tasks/{row.id}') for row in page.rows] if page else []
+
+
+def root(studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:
+    """Draw the shell for one browser tab."""
+    ui.on_exception(theme.show_error)
+    Shell(studio, pages)
+    Button(kind='sr', label='Keyboard shortcuts', key='?', on_click=show_keys)
+
+
+def _facts(studio: Studio) -> Facts:
+    """Read what the rail shows (three short queries); called off the event loop."""
+    active = studio.runs.active()
+    return Facts(
+        tasks=studio.documents.list(DocumentQuery(per_page=1)).total,
+        adapters=len(studio.results.adapters()),
+        live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
+        sandbox=Badge('wait', 'Sandbox', 'being probed'),
+    )

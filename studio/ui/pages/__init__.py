@@ -1,0 +1,33 @@
+"""The pages: one module with one ``page(...)`` function each. Query parameters are the arguments with a default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from studio.ui.pages import (
+    adapters,
+    editor,
+    launch,
+    library,
+    models,
+    rollout,
+    run,
+    runs,
+    settings,
+    templates,
+)
+
+PAGES: Final[dict[str, Callable[..., Any]]] = {
+    '/': library.page,
+    '/tasks/{task_id}': editor.page,
+    '/templates': templates.page,
+    '/train': launch.page,
+    '/runs': runs.page,
+    '/runs/{run_id}': run.page,
+    '/runs/{run_id}/rollouts/{rollout_id}': rollout.page,
+    '/adapters': adapters.page,
+    '/models': models.page,
+    '/settings': settings.page,
+}
+"""Every path of the app and the function that draws it."""

@@ -1,0 +1,11 @@
+"""The Rollout page."""
+
+from __future__ import annotations
+
+from studio.ui.layout import Shell
+
+
+def page(shell: Shell, run_id: str, rollout_id: str) -> None:
+    """Draw the page."""
+    with shell.topbar('Rollout'):
+        pass

@@ -1,0 +1,74 @@
+"""Looks: style sheets, the sprite, dark mode, and the two ways to tell the user something (toast, confirm)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nicegui import app, ui
+
+from studio.ui.components.elements import SPRITE
+from trainer.errors import FieldsError, RlvrError
+
+ASSETS = Path(__file__).resolve().parents[2] / 'assets'
+STYLES = ('css/tokens.css', 'css/quasar.css', 'css/studio.css', 'css/studio-runs.css')
+SCRIPTS = ('js/shell.js',)
+TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
+
+logger = logging.getLogger(__name__)
+
+
+def serve_assets() -> None:
+    """Serve fonts, styles and icons, and link the styles from every page."""
+    app.add_static_files('/assets/css/fonts', ASSETS / 'fonts')
+    for folder in ('css', 'icons', 'js'):
+        app.add_static_files(f'/assets/{folder}', ASSETS / folder)
+    links = [f'<link rel="stylesheet" href="{_stamped(name)}">' for name in STYLES]
+    scripts = [f'<script src="{_stamped(name)}" defer></script>' for name in SCRIPTS]
+    ui.add_head_html('\n'.join(links + scripts), shared=True)
+
+
+def dark_mode() -> ui.dark_mode:
+    """Follow the system until the user picks a side; the choice is kept per browser."""
+    return ui.dark_mode(app.storage.user.setdefault('dark', None)).bind_value_from(app.storage.user, 'dark')
+
+
+def sprite(name: str) -> str:
+    """Name a symbol for the ``icon`` argument of a Quasar element."""
+    return f'svguse:{SPRITE}#{name}|0 0 24 24'
+
+
+def toast(message: str, kind: str = 'ok', *, detail: str = '', undo: Callable[[], Any] | None = None) -> None:
+    """Report the result of something the user did: ``ok`` goes after 4 s, ``bad`` stays until dismissed."""
+    note = ui.notification(
+        message,
+        icon=sprite(TOAST_ICONS[kind]),
+        classes=kind,
+        position='bottom-right',
+        timeout=None if kind == 'bad' else (8.0 if undo else 4.0),
+        caption=detail,
+        close_button='Dismiss' if kind == 'bad' else False,
+    )
+    if undo is not None:
+        handler = f'() => getElement({note.id}).$emit("undo")'
+        note.props['options']['actions'] = [{'label': 'Undo', 'flat': True, 'noCaps': True, ':handler': handler}]
+        note.on('undo', undo, args=[])
+
+
+def show_error(error: Exception) -> None:
+    """Tell the user what happened and what to do; the one place where errors of pages arrive."""
+    if isinstance(error, RlvrError):
+        fields = [f'{field.loc}: {field.msg}' for field in error.fields] if isinstance(error, FieldsError) else []
+        toast(error.message, 'bad', detail=error.hint or '\n'.join(fields[:5]))
+        return
+    logger.exception('A page failed', exc_info=error)
+    toast(
+        'Something in the studio broke', 'bad', detail=f'{type(error).__name__}: {error}. The terminal has the trace.'
+    )
+
+
+def _stamped(name: str) -> str:
+    stamp = int((ASSETS / name).stat().st_mtime)
+    return f'/assets/{name}?v={stamp}'
