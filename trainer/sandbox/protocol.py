@@ -12,7 +12,7 @@ from trainer.errors import RlvrError
 
 
 class PathRefused(RlvrError):
-    """A path of a file tool does not exist, leaves the workspace, or is not of the kind asked for (a model's mistake)."""
+    """A file tool cannot use this path: missing, outside the workspace, not of the kind asked for, or no space left."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class ExecResult:
     cut_bytes: int = 0
     timed_out: bool = False
     out_of_memory: bool = False
+    too_many_files: bool = False
     duration_ms: int = 0
     channel: bytes = b''
 
@@ -79,6 +80,14 @@ class Sandbox(Protocol):
 
     name: str
     """The isolation in force, for example ``bubblewrap``."""
+
+    def where(self, path: str) -> str:
+        """How programs in this sandbox spell an inside path: ``/work/…``, or a path below a mount's target.
+
+        The same path wherever there is real isolation; without it, the place on the host. Programs and environment
+        values given to ``run`` as a sequence are translated by themselves.
+        """
+        ...
 
     def run(
         self,

@@ -1,0 +1,44 @@
+"""Isolated workspaces for code that a model wrote: ``open_sandbox`` makes one, or says why not and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from trainer.errors import SandboxUnavailable
+from trainer.sandbox.bubblewrap import open_bubblewrap
+from trainer.sandbox.client import ServedSandbox
+from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, Sandbox, SandboxSpec
+
+Isolation = Literal['bubblewrap', 'unsafe']
+"""The kinds of isolation there are. ``unsafe`` is none, and never chosen unless it is named."""
+
+_OPEN: Final[Mapping[Isolation, Callable[[SandboxSpec], ServedSandbox]]] = {
+    'bubblewrap': open_bubblewrap,
+}
+
+
+def open_sandbox(spec: SandboxSpec | None = None, *, isolation: Isolation | None = None) -> Sandbox:
+    """Make a sandbox with an empty workspace, or with a copy of ``spec.workspace``.
+
+    Without ``isolation`` it is bubblewrap or nothing: raises ``SandboxUnavailable`` with the fix, never falls back.
+    Raises ``SandboxError`` when this one sandbox could not be made.
+    """
+    if sys.platform != 'linux':
+        raise SandboxUnavailable(
+            'sandboxes need Linux', hint='Run the studio on Linux, in a virtual machine or in WSL.'
+        )
+    return _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
+
+
+__all__ = [
+    'ExecResult',
+    'Isolation',
+    'Limits',
+    'Mount',
+    'PathRefused',
+    'Sandbox',
+    'SandboxSpec',
+    'open_sandbox',
+]

@@ -1,0 +1,237 @@
+"""Isolation by bubblewrap: namespaces of its own for everything, a minimal read-only system, no network, no privileges.
+
+What it does not stop: the kernel is shared with the host, so a bug in the kernel is a way out. Kernel memory (socket
+buffers, page tables) is not counted against the limits. The processor is shared: a busy sandbox slows the machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from trainer.errors import SandboxError, SandboxUnavailable
+from trainer.sandbox.client import Launched, ServedSandbox
+from trainer.sandbox.inside import server
+from trainer.sandbox.protocol import Mount, SandboxSpec
+from trainer.sandbox.python_env import sandbox_interpreter
+from trainer.sandbox.seccomp import seccomp_program
+
+NAME: Final = 'bubblewrap'
+
+UNPRIVILEGED_ID: Final = 61_100
+"""User and group that bubblewrap runs as when the studio is root: in a range that no distribution hands out."""
+
+TMP_BYTES: Final = 64 * 1024**2
+SHM_BYTES: Final = 64 * 1024**2
+
+_PROGRAM: Final = '/run/rlvr'
+_START: Final = f'import sys; sys.path.insert(0, {_PROGRAM!r}); from inside.server import main; main()'
+
+_PASSWD: Final = 'root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:/work:/bin/sh\n'
+_GROUP: Final = 'root:x:0:\nagent:x:1000:\n'
+_HOSTS: Final = '127.0.0.1 localhost sandbox\n::1 localhost\n'
+
+_ETC: Final = (
+    'alternatives',
+    'ld.so.cache',
+    'mime.types',
+    'nsswitch.conf',
+    'protocols',
+    'services',
+    'ssl/certs',
+    'ssl/openssl.cnf',
+)
+
+
+def open_bubblewrap(spec: SandboxSpec) -> ServedSandbox:
+    """Start a sandbox. Raises ``SandboxUnavailable`` with the fix when bubblewrap is missing or not allowed to work."""
+    with tempfile.TemporaryFile() as messages:
+        launched = _launch(spec, messages)
+        try:
+            return ServedSandbox(NAME, spec, launched, own_user=True)
+        except SandboxError as error:
+            messages.seek(0)
+            said = messages.read(4096).decode('utf-8', 'replace').strip()
+            if not said:
+                raise
+            raise _explain(said) from error
+
+
+def _launch(spec: SandboxSpec, messages: IO[bytes]) -> Launched:
+    ours, theirs = socket.socketpair()
+    with theirs, _Descriptors() as passed:
+        control = passed.keep(theirs.fileno())
+        arguments = _arguments(spec, passed, control)
+        unprivileged = UNPRIVILEGED_ID if os.geteuid() == 0 else None
+        try:
+            process = subprocess.Popen(
+                arguments,
+                env={'PATH': '/usr/bin:/bin'},
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=messages,
+                pass_fds=passed.numbers,
+                user=unprivileged,
+                group=unprivileged,
+                extra_groups=None if unprivileged is None else [],
+                cwd='/',
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return Launched(process, ours, '/work')
+
+
+def _arguments(spec: SandboxSpec, passed: _Descriptors, control: int) -> list[str]:
+    """Build the command line; ``passed`` collects the descriptors it refers to."""
+    bwrap = _find_bwrap()
+    python = sandbox_interpreter()
+    # The server is imported here for its folder, and so that its bytecode is cached where sandboxes find it.
+    own = Mount(Path(server.__file__).parent, f'{_PROGRAM}/inside')
+    mounts = [argument for mount in (own, *python.mounts, *spec.mounts) for argument in _mount(mount, bwrap, passed)]
+    return [
+        bwrap.path,
+        *('--unshare-all', '--unshare-user', *bwrap.disable_userns),
+        *('--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'),
+        *('--cap-drop', 'ALL', '--new-session', '--as-pid-1'),
+        *('--seccomp', passed.data(seccomp_program())),
+        *_system(passed),
+        *('--proc', '/proc', '--dev', '/dev'),
+        *('--perms', '1777', '--size', str(SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'),
+        *('--perms', '1777', '--size', str(TMP_BYTES), '--tmpfs', '/tmp'),
+        *('--dir', '/run', '--dir', '/var', '--symlink', '../tmp', '/var/tmp'),
+        *('--perms', '0755', '--size', str(spec.limits.disk_bytes), '--tmpfs', '/work'),
+        *mounts,
+        *('--chdir', '/work', '--remount-ro', '/'),
+        *('--', python.path, '-I', '-S', '-B', '-c', _START, str(control)),
+    ]
+
+
+def _system(passed: _Descriptors) -> list[str]:
+    """Show the host's programs and libraries, and an /etc that says nothing about the host."""
+    arguments = ['--ro-bind', '/usr', '/usr']
+    for name in ('bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'):
+        place = Path('/', name)
+        if place.is_symlink():
+            arguments += ['--symlink', os.readlink(place), str(place)]
+        elif place.is_dir():
+            arguments += ['--ro-bind', str(place), str(place)]
+    arguments += ['--dir', '/etc']
+    for name, text in (('passwd', _PASSWD), ('group', _GROUP), ('hosts', _HOSTS)):
+        arguments += ['--perms', '0444', '--ro-bind-data', passed.data(text.encode()), f'/etc/{name}']
+    for name in _ETC:
+        arguments += ['--ro-bind-try', f'/etc/{name}', f'/etc/{name}']
+    return arguments
+
+
+def _mount(mount: Mount, bwrap: _Bwrap, passed: _Descriptors) -> Sequence[str]:
+    """Show a host path read-only. As root it is opened here: its folder may be closed to the unprivileged user."""
+    if os.geteuid() or not bwrap.takes_descriptors:
+        return '--ro-bind', str(mount.source), mount.target
+    try:
+        return '--ro-bind-fd', str(passed.open(mount.source)), mount.target
+    except OSError as error:
+        raise SandboxError(f'{mount.source} cannot be shown in the sandbox: {error.strerror}') from error
+
+
+class _Descriptors:
+    """Descriptors that bubblewrap inherits; closed on this side when it has started."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._ours: list[int] = []
+
+    def keep(self, fd: int) -> int:
+        """Pass on a descriptor that its owner closes."""
+        self.numbers.append(fd)
+        return fd
+
+    def open(self, path: Path) -> int:
+        """Pass on a handle to a file or folder."""
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._ours.append(fd)
+        return self.keep(fd)
+
+    def data(self, content: bytes) -> str:
+        """Pass on a few kilobytes, to be read to their end."""
+        reader, writer = os.pipe()
+        self._ours.append(reader)
+        os.write(writer, content)
+        os.close(writer)
+        return str(self.keep(reader))
+
+    def __enter__(self) -> _Descriptors:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for fd in self._ours:
+            os.close(fd)
+
+
+@dataclass(frozen=True)
+class _Bwrap:
+    """The bubblewrap of this machine and what its version can do."""
+
+    path: str
+    disable_userns: tuple[str, ...]
+    takes_descriptors: bool
+
+
+def _find_bwrap() -> _Bwrap:
+    path = shutil.which('bwrap', path='/usr/bin:/bin:/usr/local/bin')
+    if path is None:
+        raise SandboxUnavailable(
+            'bubblewrap is not installed',
+            hint='Install it: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora).',
+        )
+    return _features(path)
+
+
+@functools.cache
+def _features(path: str) -> _Bwrap:
+    text = subprocess.run([path, '--help'], capture_output=True, text=True, env={}, check=False).stdout
+    # Before 0.8 there is no --disable-userns; the system call filter refuses new namespaces all the same.
+    return _Bwrap(path, ('--disable-userns',) if '--disable-userns' in text else (), '--ro-bind-fd' in text)
+
+
+def _explain(said: str) -> SandboxError:
+    """Turn what bubblewrap printed into an error with the fix."""
+    reason = said.splitlines()[-1].removeprefix('bwrap: ')
+    for pattern, hint in _FIXES:
+        if pattern in said:
+            return SandboxUnavailable(f'bubblewrap cannot make a sandbox here: {reason}', hint=hint)
+    return SandboxError(f'bubblewrap could not start the sandbox: {reason}')
+
+
+_USERNS: Final = (
+    'User namespaces are switched off for ordinary programs. '
+    'Ubuntu 23.10 and later: allow them for bubblewrap with an AppArmor profile, as root: '
+    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) "
+    "{\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap && systemctl reload apparmor. "
+    'Debian 10 and older: sysctl -w kernel.unprivileged_userns_clone=1. '
+    'Anywhere: check that sysctl user.max_user_namespaces is not 0.'
+)
+_CONTAINER: Final = (
+    'The container that the studio runs in forbids it. Docker: start it with --security-opt seccomp=unconfined '
+    '--security-opt apparmor=unconfined --security-opt systempaths=unconfined. Kubernetes: hostUsers: false and '
+    'procMount: Unmasked.'
+)
+_FIXES: Final = (
+    ('setting up uid map', _USERNS),
+    ('No permissions to create', _USERNS),
+    ('Creating new namespace failed', f'{_USERNS} In a container: {_CONTAINER}'),
+    ('RTM_NEWADDR', _USERNS),
+    ('Failed to make / slave', _CONTAINER),
+    ("Can't mount proc", _CONTAINER),
+    ('pivot_root', _CONTAINER),
+    ('Unknown option', 'This bubblewrap is too old: version 0.6 or newer is needed.'),
+)

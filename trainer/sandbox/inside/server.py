@@ -1,0 +1,161 @@
+"""The command server of a sandbox: serves one host over one socket, and ends with it.
+
+In a bubblewrap sandbox it is the first process of the namespace, so its end is the end of everything inside.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+from . import frames, signals
+from .commands import Channel, Commands, HostGone
+from .files import Refused, Workspace
+from .members import Descendants, Members, Namespace
+from .tree import BadRecord, TooLarge, TreeWriter, read_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OOM_SCORE = b'500'
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main() -> None:
+    """Serve the host on the descriptor named in the first argument until it goes away."""
+    control = int(sys.argv[1])
+    os.set_inheritable(control, False)
+    try:
+        server = Server(control)
+        frames.send(control, frames.OK, [])
+        server.serve()
+    except (EOFError, HostGone, BrokenPipeError, ConnectionResetError):
+        return
+
+
+class Server:
+    """One workspace, its processes and its host. The first message configures it."""
+
+    def __init__(self, control: int) -> None:
+        kind, fields = frames.receive(control)
+        if kind != frames.CONFIGURE:
+            raise frames.BrokenFrame('the first message has to configure the server')
+        root, limits, memory, inodes, disk, file_bytes, keep = fields
+        self._control = control
+        self._root = root.decode()
+        self._inodes, self._disk, self._file_bytes = int(inodes), int(disk), int(file_bytes)
+        self._alone = os.getpid() == 1
+        os.chdir(self._root)
+        os.umask(0o022)
+        _harden(limits, self._alone)
+        self._members = Members(Namespace() if self._alone else Descendants())
+        self._files = Workspace(self._root)
+        self._commands = Commands(
+            self._members, control, _wakeup(), memory=int(memory), inodes=int(inodes), keep=int(keep)
+        )
+        self._answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
+            frames.RUN: self._run,
+            frames.READ: lambda fields: [self._files.read(fields[0], int(fields[1]))],
+            frames.WRITE: self._write,
+            frames.LIST: lambda fields: self._files.names(fields[0]),
+            frames.EXPORT: self._export,
+            frames.IMPORT: self._import,
+        }
+
+    def serve(self) -> None:
+        """Answer messages until the host goes away, then end every process."""
+        try:
+            while True:
+                kind, fields = frames.receive(self._control)
+                try:
+                    answer = self._answers[kind](fields)
+                except Refused as error:
+                    frames.send(self._control, frames.REFUSED, [str(error).encode()])
+                else:
+                    frames.send(self._control, frames.OK, answer)
+        finally:
+            self._members.end()
+
+    def _run(self, fields: list[bytes]) -> list[bytes]:
+        timeout, arguments, environment, wants_channel, data = fields
+        pairs = (line.partition(b'=') for line in frames.unpack(environment))
+        channel = Channel(data) if wants_channel else None
+        return self._commands.run(
+            frames.unpack(arguments), {name: value for name, _, value in pairs}, float(timeout), channel
+        )
+
+    def _write(self, fields: list[bytes]) -> list[bytes]:
+        self._files.write(fields[0], fields[1])
+        return []
+
+    def _export(self, fields: list[bytes]) -> list[bytes]:
+        """Send the workspace as records; nobody but this process is alive to change it meanwhile."""
+        self._members.end()
+        for record in read_tree(self._root):
+            frames.send(self._control, frames.RECORD, record)
+        return []
+
+    def _import(self, fields: list[bytes]) -> list[bytes]:
+        """Fill the workspace with the records that follow, up to an end mark."""
+        writer = TreeWriter(
+            self._root, max_bytes=self._disk, max_file=self._file_bytes, max_entries=self._inodes, strict=True
+        )
+        failure = ''
+        while True:
+            kind, record = frames.receive(self._control)
+            if kind == frames.END:
+                break
+            if not failure:
+                failure = _added(writer, record)
+        if not failure:
+            writer.finish(self._root.encode())
+        writer.close()
+        if failure:
+            raise Refused(failure)
+        return []
+
+
+def _added(writer: TreeWriter, record: list[bytes]) -> str:
+    """Write one record; return why it could not be written, or nothing."""
+    try:
+        writer.add(record)
+    except (BadRecord, TooLarge) as error:
+        return str(error)
+    except OSError as error:
+        return error.strerror or 'cannot be written'
+    return ''
+
+
+def _harden(limits: bytes, alone: bool) -> None:
+    """Set what every process of the sandbox inherits, then hide this one from them."""
+    import ctypes
+
+    with open('/proc/self/oom_score_adj', 'wb') as file:
+        file.write(OOM_SCORE)
+    for line in limits.decode().split():
+        name, _, text = line.partition('=')
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = int(text) if hard == resource.RLIM_INFINITY else min(int(text), hard)
+        resource.setrlimit(kind, (value, value))
+    # The default action of a signal never reaches the first process of a namespace; Python's own handler would.
+    signals.default(signals.SIGINT)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) or (not alone and prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)):
+        raise OSError(ctypes.get_errno(), 'prctl failed')
+    null = os.open('/dev/null', os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _wakeup() -> int:
+    """Return a descriptor that becomes readable whenever a child has ended."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signals.wake(signals.SIGCHLD, writer)
+    return reader
