@@ -1,0 +1,333 @@
+// A chart over the steps of a run. History comes once, afterwards only new points; zoom is never reset by data.
+// Charts of one group share the hovered step, the range and the smoothing, kept for the tab in sessionStorage.
+const FOLLOW = 50; // steps in sight when following
+const SMOOTHING = 0.8; // weight of the past in the smoothed line
+
+const token = (name) => getComputedStyle(document.body).getPropertyValue(`--${name}`).trim();
+const formats = {
+  share: (v) => `${Math.round(v * 100)}%`,
+  score: (v) => v.toFixed(2),
+  number: (v) => Math.round(v).toLocaleString("en-US"),
+  seconds: (v) => `${v < 10 ? v.toFixed(1) : Math.round(v)} s`,
+};
+
+export default {
+  template: `<div class="live-chart"><div ref="plot" class="plot"></div>
+    <div ref="cursor" class="cursor" hidden></div><div ref="tip" class="tip" hidden></div></div>`,
+  props: { spec: Object, group: String },
+  async mounted() {
+    this.points = {};
+    this.levels = [];
+    this.marks = [];
+    this.view = { mode: "follow", range: null, smooth: false, ...this.stored() };
+    const { Plotly } = await import("nicegui-plotly");
+    if (!this.$refs.plot) return;
+    this.Plotly = Plotly;
+    this.draw();
+    const plot = this.$refs.plot;
+    plot.on("plotly_relayout", this.onZoom);
+    plot.on("plotly_doubleclick", () => this.setView({ mode: "full", range: null }));
+    plot.addEventListener("mousemove", this.onMove);
+    plot.addEventListener("mouseleave", () => this.share("rlvr-step", { step: null }));
+    window.addEventListener("rlvr-step", this.onStep);
+    window.addEventListener("rlvr-view", this.onView);
+    this.sizes = new ResizeObserver(() => Plotly.Plots.resize(plot));
+    this.sizes.observe(plot);
+    this.themes = new MutationObserver(() => this.draw());
+    this.themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    this.$emit("ready", { mode: this.view.mode, smooth: this.view.smooth });
+  },
+  unmounted() {
+    window.removeEventListener("rlvr-step", this.onStep);
+    window.removeEventListener("rlvr-view", this.onView);
+    this.sizes?.disconnect();
+    this.themes?.disconnect();
+    if (this.Plotly && this.$refs.plot) this.Plotly.purge(this.$refs.plot);
+  },
+  methods: {
+    // ---- called from Python
+    load(points) {
+      this.points = points;
+      this.draw();
+    },
+    append(points) {
+      const indices = [];
+      const x = [];
+      const y = [];
+      for (const [key, fresh] of Object.entries(points)) {
+        const known = (this.points[key] ??= { x: [], y: [] });
+        const before = known.x.length;
+        known.x.push(...fresh.x);
+        if (fresh.hi) known.hi.push(...fresh.hi), known.lo.push(...fresh.lo);
+        else known.y.push(...fresh.y);
+        for (const trace of this.indices[key] ?? []) {
+          if (trace.role === "band") continue;
+          const values = trace.role === "smooth" ? this.smoothed(known).slice(before) : fresh.y;
+          indices.push(trace.index);
+          x.push(fresh.x);
+          y.push(values);
+        }
+      }
+      if (indices.length) this.Plotly.extendTraces(this.$refs.plot, { x, y }, indices);
+      this.refresh();
+    },
+    setLevels(levels) {
+      this.levels = levels;
+      this.refresh();
+    },
+    setMarks(steps) {
+      this.marks = steps;
+      this.refresh();
+    },
+    setView(change) {
+      this.share("rlvr-view", { ...this.view, ...change });
+    },
+    savePng(name) {
+      this.Plotly.downloadImage(this.$refs.plot, { format: "png", filename: name, scale: 2 });
+    },
+    // ---- drawing
+    draw() {
+      if (!this.Plotly) return;
+      this.Plotly.react(this.$refs.plot, this.traces(), this.layout(), {
+        displayModeBar: false,
+        doubleClick: false,
+        responsive: false,
+      });
+    },
+    refresh() {
+      if (!this.Plotly) return;
+      const traces = this.traces();
+      const moving = Object.values(this.indices).flat().filter((t) => t.role === "band" || t.role === "dot");
+      const indices = [...moving.map((t) => t.index), ...(this.marksIndex === null ? [] : [this.marksIndex])];
+      const { shapes, annotations, xaxis } = this.layout();
+      const layout = { shapes, annotations, "xaxis.range": xaxis.range };
+      const restyle = { x: indices.map((i) => traces[i].x), y: indices.map((i) => traces[i].y) };
+      if (indices.length) this.Plotly.update(this.$refs.plot, restyle, layout, indices);
+      else this.Plotly.update(this.$refs.plot, {}, layout);
+    },
+    traces() {
+      const out = [];
+      this.indices = {};
+      const add = (key, role, trace) => {
+        (this.indices[key] ??= []).push({ role, index: out.length });
+        out.push({ hoverinfo: "skip", showlegend: false, ...trace });
+      };
+      for (const s of this.spec.series) {
+        const data = this.points[s.key] ?? { x: [], y: [], lo: [], hi: [] };
+        const yaxis = s.right ? "y2" : "y";
+        const color = token(s.color);
+        if (s.kind === "band") {
+          const line = { width: 0 };
+          add(s.key, "band", { ...this.polygon(data), fill: "toself", fillcolor: token(`${s.color}-soft`), line, mode: "lines" });
+        } else if (s.kind === "bar") {
+          const marker = { color, line: { width: 0 } };
+          add(s.key, "raw", { type: "bar", x: [...data.x], y: [...data.y], width: data.width, marker });
+        } else {
+          const line = { color, width: 1.75, dash: s.dash, shape: "linear" };
+          const common = { mode: "lines", connectgaps: false, yaxis, line };
+          if (this.view.smooth) {
+            add(s.key, "raw", { ...common, x: [...data.x], y: [...data.y], opacity: 0.25 });
+            add(s.key, "smooth", { ...common, x: [...data.x], y: this.smoothed(data) });
+          } else add(s.key, "raw", { ...common, x: [...data.x], y: [...data.y] });
+          const last = this.lastOf(data);
+          const y = last && this.view.smooth ? this.smoothed(data)[last.index] : last?.y;
+          const dot = { mode: "markers", yaxis, cliponaxis: false, marker: { color, size: s.right ? 0 : 7 } };
+          add(s.key, "dot", { ...dot, x: last ? [last.x] : [], y: last ? [y] : [] });
+        }
+      }
+      this.marksIndex = null;
+      if (this.spec.marks) {
+        this.marksIndex = out.length;
+        const marker = { symbol: "triangle-up", size: 8, color: token("axis") };
+        const y = this.marks.map(() => this.spec.y.range?.[0] ?? 0);
+        out.push({ mode: "markers", x: [...this.marks], y, marker, cliponaxis: false, hoverinfo: "skip", showlegend: false });
+      }
+      return out;
+    },
+    layout() {
+      const font = { family: "Inter, system-ui, sans-serif", size: 11, color: token("axis"), weight: 500 };
+      const axis = (spec) => ({
+        rangemode: "tozero",
+        ...(spec.range ? { range: [...spec.range], autorange: false } : { autorange: true }),
+        tickformat: spec.tickformat,
+        ticksuffix: spec.suffix ?? "",
+        nticks: 5,
+        fixedrange: true,
+        zeroline: false,
+        gridcolor: token("grid"),
+        tickfont: font,
+        ...(spec.top ? { autorangeoptions: { minallowed: 0, include: spec.top } } : { autorangeoptions: { minallowed: 0 } }),
+      });
+      const layout = {
+        uirevision: "keep",
+        autosize: true,
+        margin: { l: 42, r: this.spec.right ? 42 : 14, t: 10, b: 24 },
+        paper_bgcolor: "transparent",
+        plot_bgcolor: "transparent",
+        font,
+        hovermode: false,
+        dragmode: "zoom",
+        barmode: "stack",
+        bargap: 0.12,
+        showlegend: false,
+        xaxis: {
+          range: this.range(),
+          autorange: false,
+          showgrid: false,
+          zeroline: false,
+          showline: true,
+          linecolor: token("line-strong"),
+          tickformat: "d",
+          nticks: 7,
+          tickfont: font,
+        },
+        yaxis: axis(this.spec.y),
+        shapes: [],
+        annotations: [],
+      };
+      if (this.spec.right) layout.yaxis2 = { ...axis(this.spec.right), overlaying: "y", side: "right", showgrid: false };
+      this.decorate(layout, font);
+      return layout;
+    },
+    decorate(layout, font) {
+      const width = this.$refs.plot?.clientWidth ?? 300;
+      const [low, high] = layout.xaxis.range;
+      for (const [from, to] of this.lost()) {
+        const edge = { type: "rect", yref: "paper", y0: 0, y1: 1, x0: from, x1: to, layer: "below" };
+        layout.shapes.push({ ...edge, fillcolor: token("mute-soft"), line: { width: 0 } });
+        if (((to - from) / (high - low)) * width > 46)
+          layout.annotations.push({ text: "no data", x: (from + to) / 2, y: 1, yref: "paper", yanchor: "top", showarrow: false, font });
+      }
+      for (const level of this.levels) {
+        const color = token(level.color ?? "text-3");
+        const line = { color, width: 1.2, dash: "4px,3px" };
+        layout.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: level.y, y1: level.y, line });
+        const at = { x: 1, xref: "paper", xanchor: "right", y: level.y, yanchor: level.below ? "top" : "bottom" };
+        layout.annotations.push({ ...at, text: level.text, showarrow: false, font: { ...font, color }, bgcolor: token("bg-surface"), borderpad: 1 });
+      }
+    },
+    // ---- data
+    lead() {
+      return this.points[this.spec.series.find((s) => s.kind !== "band")?.key] ?? { x: [], y: [] };
+    },
+    lastOf(data) {
+      for (let i = data.x.length - 1; i >= 0; i--) if (data.y[i] != null) return { x: data.x[i], y: data.y[i], index: i };
+      return null;
+    },
+    lastStep() {
+      return Math.max(0, ...Object.values(this.points).map((d) => d.x.at(-1) ?? 0));
+    },
+    lost() {
+      const { x, y } = this.lead();
+      const gaps = [];
+      if (!y) return gaps;
+      for (let i = 1; i < x.length - 1; i++)
+        if (y[i] == null && x[i + 1] - x[i - 1] > 2) gaps.push([x[i - 1] + 0.5, x[i + 1] - 0.5]);
+      return gaps;
+    },
+    polygon(data) {
+      const x = [];
+      const y = [];
+      let start = 0;
+      const close = (end) => {
+        for (let i = start; i < end; i++) x.push(data.x[i]), y.push(data.hi[i]);
+        for (let i = end - 1; i >= start; i--) x.push(data.x[i]), y.push(data.lo[i]);
+        if (end > start) x.push(null), y.push(null);
+      };
+      for (let i = 0; i < data.x.length; i++)
+        if (data.hi[i] == null) {
+          close(i);
+          start = i + 1;
+        }
+      close(data.x.length);
+      return { x, y };
+    },
+    smoothed(data) {
+      let mean = 0;
+      let weight = 0;
+      return data.y.map((value) => {
+        if (value == null) return null;
+        mean = SMOOTHING * mean + (1 - SMOOTHING) * value;
+        weight = SMOOTHING * weight + (1 - SMOOTHING);
+        return mean / weight;
+      });
+    },
+    // ---- range, smoothing and hover, shared by the charts of a group
+    range() {
+      const last = this.lastStep();
+      if (this.view.mode === "free" && this.view.range) return [...this.view.range];
+      const all = Math.max(10, last * 1.02);
+      if (this.view.mode === "follow" && last > FOLLOW) return [last - FOLLOW, last + 1];
+      return [this.spec.bars ? 0.4 : 0, all];
+    },
+    onZoom(change) {
+      const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+      if (range[0] !== undefined && range[1] !== undefined) this.setView({ mode: "free", range });
+    },
+    onView({ detail }) {
+      if (detail.group !== this.group) return;
+      const redraw = detail.smooth !== this.view.smooth;
+      this.view = { mode: detail.mode, range: detail.range, smooth: detail.smooth };
+      sessionStorage.setItem(`rlvr-view:${this.group}`, JSON.stringify(this.view));
+      if (redraw) this.draw();
+      else this.refresh();
+      if (this.spec.leads) this.$emit("view", { mode: this.view.mode, smooth: this.view.smooth });
+    },
+    stored() {
+      try {
+        return JSON.parse(sessionStorage.getItem(`rlvr-view:${this.group}`) ?? "{}");
+      } catch {
+        return {};
+      }
+    },
+    share(name, detail) {
+      window.dispatchEvent(new CustomEvent(name, { detail: { ...detail, group: this.group } }));
+    },
+    onMove(event) {
+      const axis = this.$refs.plot._fullLayout?.xaxis;
+      if (!axis) return;
+      const at = axis.p2d(event.clientX - this.$refs.plot.getBoundingClientRect().left - axis._offset);
+      const { x, y } = this.lead();
+      let best = null;
+      for (let i = 0; i < x.length; i++)
+        if (y[i] != null && (best === null || Math.abs(x[i] - at) < Math.abs(best - at))) best = x[i];
+      this.share("rlvr-step", { step: best });
+    },
+    onStep({ detail }) {
+      const { cursor, tip, plot } = this.$refs;
+      if (detail.group !== this.group || !cursor) return;
+      const axis = plot._fullLayout?.xaxis;
+      const rows = detail.step === null ? [] : this.valuesAt(detail.step);
+      const left = axis && rows.length ? axis.d2p(detail.step) + axis._offset : -1;
+      cursor.hidden = tip.hidden = !axis || !rows.length || left < axis._offset || left > axis._offset + axis._length;
+      if (cursor.hidden) return;
+      cursor.style.left = `${left}px`;
+      tip.style.left = `${left}px`;
+      tip.classList.toggle("flip", left < 130);
+      tip.replaceChildren(...this.tipRows(detail.step, rows));
+    },
+    valuesAt(step) {
+      const rows = [];
+      for (const s of this.spec.series) {
+        const data = this.points[s.key];
+        const i = data ? data.x.indexOf(step) : -1;
+        if (i < 0) continue;
+        const value = s.kind === "band" ? (data.hi[i] == null ? null : (data.hi[i] - data.lo[i]) / 2) : data.y[i];
+        if (value != null) rows.push([s, value]);
+      }
+      return rows;
+    },
+    tipRows(step, rows) {
+      const element = (tag, text, className) => Object.assign(document.createElement(tag), { textContent: text, className });
+      const out = [element("b", `Step ${step}`, "num")];
+      for (const [s, value] of rows) {
+        const row = element("span", "", "hs hs-6");
+        const mark = element("i", "", s.kind === "band" ? "soft" : "");
+        mark.style.background = `var(--${s.color})`;
+        row.append(mark, element("span", s.name, "nm"), element("span", formats[s.format](value), "end num"));
+        out.push(row);
+      }
+      return out;
+    },
+  },
+};

@@ -1,0 +1,42 @@
+"""A card whose header and body are drawn in one block, and the small parts that the training pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+from studio.ui.components.elements import Icon, Text
+
+
+@contextmanager
+def panel(
+    title: str, *, icon: str = '', classes: str = '', label: str = '', flat: bool = False
+) -> Iterator[ui.element]:
+    """Draw a card. The block fills the body; what is drawn ``with`` the yielded header stands beside the title.
+
+    ``flat`` leaves out the line below the header, as charts want it.
+    """
+    with ui.element('section').classes(f'card {classes}') as section:
+        section.props['aria-label'] = label or title
+        with ui.element('div').classes('hd flat' if flat else 'hd') as header:
+            if icon:
+                Icon(icon, 'lead')
+            Text(title, 'h3')
+        yield header
+
+
+def measure(label: str, classes: str = '') -> Text:
+    """Draw a small label with a value below it and return the value."""
+    with ui.element('div').classes(f'm {classes}'):
+        Text(label)
+        return Text('', 'b', 'num')
+
+
+def facts(*pairs: tuple[str, str]) -> None:
+    """Draw name and value side by side, one pair a line."""
+    with ui.element('dl').classes('kv'):
+        for name, value in pairs:
+            Text(name, 'dt')
+            Text(value, 'dd')
