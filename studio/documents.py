@@ -190,10 +190,12 @@ class Documents:
             for row in rows
         )
 
-    def import_tasks(self, source: Source, *, status: Status = 'draft', topics: Iterable[str] = ()) -> ImportReport:
+    def import_tasks(
+        self, source: Source, *, status: Status = 'draft', topics: Iterable[str] = (), preview: bool = False
+    ) -> ImportReport:
         """Add the tasks of a JSON or JSONL file (or its text); what is here already is left alone, bad lines are named.
 
-        A task without a title gets the first line of its prompt.
+        A task without a title gets the first line of its prompt. A ``preview`` stores nothing.
         """
         extra = check_topics(topics)
         report = []
@@ -203,6 +205,8 @@ class Documents:
                     report.append(ImportRow(line=line, status='refused', reason=task.message, errors=task.fields))
                     continue
                 report.append(_import(session, line, task, status, extra))
+            if preview:
+                session.rollback()
         return ImportReport(rows=tuple(report))
 
     def export(self, ids: Iterable[str] | None = None) -> str:

@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
+import fcntl
+from io import TextIOWrapper
+
 from studio.documents import Documents
+from studio.launchers import LocalLauncher
+from studio.results import Results
+from studio.runs import Runs
 from studio.settings import Settings
 from studio.store.database import Database
+from studio.supervisor import Supervisor
+from trainer.errors import ConfigError
 
 
 class Studio:
-    """The services over one data folder. Opening it brings the database up to date."""
+    """The services over one data folder. Opening it brings the database up to date; ``start`` begins to watch runs."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, *, launcher: LocalLauncher | None = None) -> None:
         self.settings = settings or Settings()
         self.settings.home.mkdir(parents=True, exist_ok=True)
+        self.settings.runs_folder.mkdir(exist_ok=True)
         self.database = Database(self.settings.database_url)
         self.database.migrate()
+        launcher = launcher or LocalLauncher()
         self.documents = Documents(self.database)
+        self.runs = Runs(self.database, self.settings, launcher, self.documents)
+        self.results = Results(self.database, self.settings.runs_folder)
+        self.supervisor = Supervisor(self.database, self.runs, launcher, grace_s=self.settings.stop_grace_s)
+        self._lock: TextIOWrapper | None = None
+
+    def claim(self) -> None:
+        """Take the data folder for this process. Raises ``ConfigError`` where another studio has it."""
+        if self._lock is not None:
+            return
+        lock = (self.settings.home / 'studio.lock').open('a', encoding='utf-8')
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise ConfigError(
+                f'Another studio works on {self.settings.home}',
+                hint='Use that one, or give this one a data folder of its own: --home DIR.',
+            ) from None
+        self._lock = lock
+
+    def start(self) -> None:
+        """Begin to watch runs, finding again those that went on meanwhile."""
+        self.claim()
+        self.supervisor.start()
+
+    def stop(self) -> None:
+        """Stop watching and close the store; runs go on."""
+        self.supervisor.stop()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        self.database.close()

@@ -85,6 +85,8 @@ class RunTable(SQLModel, table=True):
     total: int = 0
     eta_s: float | None = None
     latest: dict[str, float] = Field(sa_type=JSON)
+    latest_step: int = -1
+    notes: list[Any] = Field(sa_type=JSON, description='What was clamped or adjusted when it was made.')
     task_count: int = 0
     has_adapter: bool = False
     pid: int | None = None

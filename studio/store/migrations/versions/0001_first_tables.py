@@ -55,6 +55,8 @@ def upgrade() -> None:
     sa.Column('total', sa.Integer(), nullable=False),
     sa.Column('eta_s', sa.Float(), nullable=True),
     sa.Column('latest', sa.JSON(), nullable=False),
+    sa.Column('latest_step', sa.Integer(), nullable=False),
+    sa.Column('notes', sa.JSON(), nullable=False),
     sa.Column('task_count', sa.Integer(), nullable=False),
     sa.Column('has_adapter', sa.Boolean(), nullable=False),
     sa.Column('pid', sa.Integer(), nullable=True),

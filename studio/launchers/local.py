@@ -1,0 +1,106 @@
+"""Runs a trainer on this machine, in a session of its own: it survives the studio, a browser and the terminal.
+
+Between studio and trainer stands a tiny waiting parent (``wait.py``) that records how the trainer ended.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+import trainer
+from studio.launchers.tree import end_all, members
+from trainer.errors import RunFolderError
+from trainer.runfolder import Claim, RunFolder
+
+TOKEN: Final = 'RLVR_RUN_TOKEN'
+"""Environment variable that marks every process of a run."""
+CLAIM_S: Final = 30.0
+TERM_S: Final = 3.0
+
+ALLOWED: Final = frozenset({
+    'PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'LANGUAGE', 'TZ', 'TMPDIR', 'LD_LIBRARY_PATH', 'VIRTUAL_ENV',
+    'XDG_CACHE_HOME', 'XDG_DATA_HOME', 'XDG_CONFIG_HOME', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE',
+    'CURL_CA_BUNDLE', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy',
+    'TOKENIZERS_PARALLELISM', 'SYSTEMROOT',
+})  # fmt: skip
+ALLOWED_PREFIXES: Final = (
+    'LC_', 'RLVR_', 'HF_', 'HUGGINGFACE_', 'TRANSFORMERS_', 'TORCH_', 'PYTORCH_', 'CUDA_', 'NVIDIA_', 'NCCL_',
+    'ROCR_', 'HIP_', 'OMP_', 'MKL_', 'OPENBLAS_', 'VLLM_', 'TRITON_', 'PIP_', 'UV_',
+)  # fmt: skip
+SECRET_WORDS: Final = ('TOKEN', 'SECRET', 'PASSWORD', 'CREDENTIAL', 'KEY')
+SECRETS_ALLOWED: Final = frozenset({'HF_TOKEN', 'HUGGINGFACE_HUB_TOKEN', 'HF_TOKEN_PATH'})
+"""The trainer downloads gated models; no sandbox ever sees these."""
+
+
+class LocalLauncher:
+    """Starts and ends trainers. ``command`` gets the run folder as its last argument."""
+
+    def __init__(self, command: Sequence[str] = (sys.executable, '-m', 'trainer')) -> None:
+        self.command = tuple(command)
+
+    def start(self, folder: RunFolder) -> Claim:
+        """Start a trainer on the folder and return who it is. Raises ``RunFolderError``."""
+        (folder.path / 'claim.json').unlink(missing_ok=True)
+        (folder.path / 'exit.json').unlink(missing_ok=True)
+        path = str(folder.path.resolve())
+        script = Path(__file__).with_name('wait.py')
+        waiter = subprocess.Popen(
+            [sys.executable, '-I', '-S', str(script), path, *self.command, path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=path,
+            env={**child_environment(os.environ), TOKEN: secrets.token_hex(16)},
+            start_new_session=True,
+            close_fds=True,
+        )
+        deadline = time.monotonic() + CLAIM_S
+        while time.monotonic() < deadline:
+            claim = folder.claim()
+            if claim is not None:
+                return claim
+            if waiter.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise RunFolderError(
+            f'The trainer could not be started on {path}', hint='See whether the disk is full, and trainer.log there.'
+        )
+
+    def end(self, claim: Claim) -> None:
+        """End the trainer and everything it started, in its own or other sessions; return when all are gone."""
+        end_all(lambda: members(claim, TOKEN), term_s=TERM_S)
+
+    def alive(self, claim: Claim) -> bool:
+        """Whether any process of the run still lives."""
+        return any(process.is_running() for process in members(claim, TOKEN))
+
+
+def child_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """What a trainer inherits: an allow-list, no secrets but the model hub's token."""
+    kept = {name: value for name, value in source.items() if _allowed(name)}
+    root = str(Path(trainer.__file__).parent.parent.absolute())
+    return {**kept, 'PYTHONPATH': root, 'PYTHONUNBUFFERED': '1', 'PYTHONIOENCODING': 'utf-8'}
+
+
+def _allowed(name: str) -> bool:
+    if name in SECRETS_ALLOWED:
+        return True
+    if any(word in name.upper().split('_') for word in SECRET_WORDS):
+        return False
+    return name in ALLOWED or name.startswith(ALLOWED_PREFIXES)
+
+
+def reap() -> None:
+    """Collect waiting parents that have ended, so that none stays as a zombie of this process."""
+    for child in psutil.Process().children():
+        if child.status() == psutil.STATUS_ZOMBIE:
+            os.waitpid(child.pid, os.WNOHANG)

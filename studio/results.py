@@ -1,0 +1,154 @@
+"""What runs leave: adapters with their evaluations, and the zip a user takes away."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+from sqlmodel import col, select
+
+from studio.document_views import NotFound
+from studio.store.database import Database
+from studio.store.tables import RunTable
+from trainer.errors import RunFolderError
+from trainer.runfolder import RunFolder
+from trainer.validation import Document
+
+
+class TaskResult(Document):
+    """Attempts at one held-out task; ``low`` and ``high`` bound the pass rate (95 %)."""
+
+    id: str
+    title: str = ''
+    solved: int
+    attempts: int
+    errors: int = 0
+    low: float
+    high: float
+
+
+class EvaluationView(Document):
+    """Held-out success of a model: ``mean`` with a 95 % interval, ``k`` attempts a task."""
+
+    stage: str = ''
+    k: int
+    temperature: float = 1.0
+    mean: float | None
+    low: float | None
+    high: float | None
+    solved: int
+    attempts: int
+    errors: int = 0
+    tasks: tuple[TaskResult, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of held-out tasks."""
+        return len(self.tasks)
+
+
+class AdapterView(Document):
+    """A trained adapter and where it comes from; ``size`` in bytes, ``sha256`` of its weights."""
+
+    run_id: str
+    name: str
+    step: int
+    model: str
+    size: int
+    created_at: datetime
+    before: EvaluationView | None = None
+    after: EvaluationView | None = None
+    sha256: str = ''
+    path: str = ''
+
+
+class Results:
+    """The results of the runs of a store. Raises ``NotFound``, ``RunFolderError``."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._database = database
+        self._folder = folder
+
+    def adapters(self) -> list[AdapterView]:
+        """Every adapter, newest first."""
+        with self._database.read() as session:
+            rows = session.exec(
+                select(RunTable).where(col(RunTable.has_adapter)).order_by(col(RunTable.created_at).desc())
+            ).all()
+        return [view for row in rows if (view := self._view(row)) is not None]
+
+    def adapter(self, run_id: str) -> AdapterView:
+        """The adapter of a run."""
+        with self._database.read() as session:
+            row = session.get(RunTable, run_id)
+        view = self._view(row) if row else None
+        if view is None:
+            raise NotFound('This run has no adapter', hint='A run leaves one when it ends or is stopped.')
+        return view
+
+    def evaluation(self, run_id: str, stage: Literal['before', 'after']) -> EvaluationView | None:
+        """Held-out success before or after training; ``None`` until it was measured."""
+        path = self._folder / run_id / f'evaluation-{stage}.json'
+        try:
+            return EvaluationView.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise RunFolderError(f'{path.name} of run {run_id} cannot be read: {error}') from None
+
+    def zip(self, run_id: str) -> Path:
+        """A zip of the adapter in PEFT layout, made once per state of its files and then kept."""
+        view = self.adapter(run_id)
+        folder = Path(view.path)
+        files = sorted(path for path in folder.rglob('*') if path.is_file())
+        target = folder.parent / f'adapter-{run_id}.zip'
+        newest = max(path.stat().st_mtime for path in files)
+        if target.exists() and target.stat().st_mtime >= newest:
+            return target
+        partial = target.with_suffix('.partial')
+        # Stored, not deflated: weights do not shrink, and a large adapter is ready in seconds.
+        with zipfile.ZipFile(partial, 'w', zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for path in files:
+                archive.write(path, path.relative_to(folder))
+        partial.replace(target)
+        return target
+
+    def _view(self, row: RunTable) -> AdapterView | None:
+        folder = RunFolder(self._folder / row.id)
+        weights = folder.adapter / 'adapter_model.safetensors'
+        if not weights.is_file():
+            return None
+        files = [path for path in folder.adapter.rglob('*') if path.is_file()]
+        return AdapterView(
+            run_id=row.id,
+            name=row.name,
+            step=row.step,
+            model=row.model,
+            size=sum(path.stat().st_size for path in files),
+            created_at=datetime.fromtimestamp(weights.stat().st_mtime, UTC),
+            before=self.evaluation(row.id, 'before'),
+            after=self.evaluation(row.id, 'after'),
+            sha256=_sha256(weights),
+            path=str(folder.adapter.resolve()),
+        )
+
+
+def _sha256(weights: Path) -> str:
+    """The checksum of the weights, kept beside them: a large file is read once."""
+    kept = weights.parent.parent / 'adapter.sha256.json'
+    stamp = [weights.stat().st_size, weights.stat().st_mtime_ns]
+    try:
+        known = json.loads(kept.read_text(encoding='utf-8'))
+    except (FileNotFoundError, ValueError):
+        known = {}
+    if known.get('stamp') == stamp:
+        return str(known['sha256'])
+    with weights.open('rb') as file:
+        digest = hashlib.file_digest(file, 'sha256').hexdigest()
+    kept.write_text(json.dumps({'stamp': stamp, 'sha256': digest}), encoding='utf-8')
+    return digest

@@ -1,0 +1,369 @@
+"""Runs: made once with frozen tasks, started exactly once, stopped whole, read from any page.
+
+Starting is a claim in the database: of twenty parallel calls one wins, the others learn which run it made. One run at
+a time works on this machine; another that is started waits for its turn.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import func
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from studio.document_views import NotFound
+from studio.documents import Documents
+from studio.launchers import LocalLauncher
+from studio.run_records import RunRecords
+from studio.run_views import (
+    AlreadyStarted,
+    HeatCell,
+    HeatRow,
+    PlanView,
+    RolloutRow,
+    RunPage,
+    RunQuery,
+    RunTask,
+    RunView,
+    Series,
+    StillActive,
+)
+from studio.settings import Settings
+from studio.store.database import Database
+from studio.store.ids import is_id, new_id
+from studio.store.tables import RunTable, RunTaskTable, SlotTable
+from trainer import __version__, config
+from trainer.errors import ConfigError, FieldError, RlvrError, RunFolderError
+from trainer.events import FINAL_STATES
+from trainer.models import find_model
+from trainer.runfolder import STOP, RunFolder
+from trainer.task import MAX_TITLE_CHARS, TaskFile
+
+__all__ = [
+    'AlreadyStarted',
+    'HeatCell',
+    'HeatRow',
+    'PlanView',
+    'RolloutRow',
+    'RunPage',
+    'RunQuery',
+    'RunTask',
+    'RunView',
+    'Runs',
+    'Series',
+    'StillActive',
+]
+
+SLOT: Final = 'local'
+
+
+class Runs(RunRecords):
+    """The runs of a store. Thread-safe. Raises ``NotFound``, ``ConfigError``, ``TaskError``, ``StoreError``."""
+
+    def __init__(self, database: Database, settings: Settings, launcher: LocalLauncher, documents: Documents) -> None:
+        super().__init__(database, settings.runs_folder)
+        self._settings = settings
+        self._launcher = launcher
+        self._documents = documents
+
+    def draft_plan(self, model: str, settings: Mapping[str, Any], task_ids: Iterable[str]) -> PlanView:
+        """What a run with these settings would do; everything that is wrong with them at once."""
+        count = len(set(task_ids))
+        notes: tuple[FieldError, ...] = ()
+        errors: list[FieldError] = []
+        parsed = info = plan = None
+        try:
+            parsed, notes = config.parse_settings(_enabled(settings))
+        except ConfigError as error:
+            errors += error.fields
+        try:
+            info = find_model(model)
+        except ConfigError as error:
+            errors += error.fields
+        if parsed is not None and info is not None:
+            try:
+                plan = config.plan(parsed, info, count)
+            except ConfigError as error:
+                errors += error.fields
+        return PlanView(
+            plan=plan, notes=(*notes, *(plan.notes if plan else ())), errors=tuple(errors), task_count=count
+        )
+
+    def create(
+        self,
+        name: str,
+        model: str,
+        settings: Mapping[str, Any],
+        task_ids: Iterable[str],
+        held_out_ids: Iterable[str] = (),
+        *,
+        request: str = '',
+        workspaceid: str = 'local',
+    ) -> RunView:
+        """Freeze settings and tasks into a new run folder; nothing starts. Refused input leaves nothing behind.
+
+        ``request`` is a key the caller chose for this wish: the same key returns the run it made before.
+        """
+        if request and (made := self._made_by(request)):
+            return made
+        name = _check_name(name)
+        tasks = self._documents.published(task_ids)
+        held_out = self._documents.published(held_out_ids)
+        _check_apart(tasks, held_out)
+        parsed, notes = config.parse_settings(_enabled(settings))
+        plan = config.plan(parsed, find_model(model), len(tasks))
+        run = config.RunConfig(
+            id=new_id(),
+            name=name,
+            created_at=datetime.now(UTC),
+            model=model,
+            settings=parsed,
+            isolation='unsafe' if self._settings.unsafe_sandbox else 'bubblewrap',
+            home=str(self._settings.home.resolve()),
+            lineage={'studio': __version__},
+        )
+        folder = RunFolder.create(self.folder_path(run.id), run, tasks, held_out)
+        try:
+            with self._database.write() as session:
+                session.add(_new_row(run, plan.steps, len(tasks), (*notes, *plan.notes), request, workspaceid))
+                session.flush()
+                session.add_all(_task_rows(run.id, 'train', tasks))
+                session.add_all(_task_rows(run.id, 'held_out', held_out))
+        except IntegrityError:
+            shutil.rmtree(folder.path)
+            if made := self._made_by(request):
+                return made
+            raise
+        except BaseException:
+            shutil.rmtree(folder.path)
+            raise
+        return self.get(run.id)
+
+    def start(self, id: str) -> RunView:
+        """Start a run, or let it wait for the active one. Raises ``AlreadyStarted`` for every caller but the first."""
+        with self._database.write() as session:
+            row = _row(session, id)
+            first = row.queued_at is None and row.state == 'queued'
+            if first:
+                row.queued_at = datetime.now(UTC)
+        if not first:
+            raise AlreadyStarted(self.get(id))
+        self.launch_waiting()
+        return self.get(id)
+
+    def launch_waiting(self) -> None:
+        """Launch the run that waits longest, if none is active. Safe to call from everywhere at any time."""
+        try:
+            with self._database.write() as session:
+                row = session.exec(
+                    select(RunTable)
+                    .where(RunTable.state == 'queued', col(RunTable.queued_at).is_not(None))
+                    .order_by(col(RunTable.queued_at))
+                    .limit(1)
+                ).first()
+                if row is None or session.get(SlotTable, SLOT) is not None:
+                    return
+                session.add(SlotTable(name=SLOT, run_id=row.id, taken_at=datetime.now(UTC)))
+                row.state, row.started_at, row.reason = 'preparing', datetime.now(UTC), ''
+        except IntegrityError:
+            return  # another process took the slot between our look and our claim
+        self._launch(row.id)
+
+    def stop(self, id: str) -> RunView:
+        """Ask a run to stop; the supervisor ends it whole if it does not. What has ended stays as it is."""
+        with self._database.write() as session:
+            row = _row(session, id)
+            if row.state in FINAL_STATES:
+                return self.view(row)
+            if row.started_at is None:
+                row.state, row.reason, row.ended_at = 'stopped', 'stopped before it started', datetime.now(UTC)
+            elif row.stop_requested_at is None:
+                row.stop_requested_at = datetime.now(UTC)
+            asked = row.stop_requested_at is not None
+        if asked:
+            self.folder(id).request(STOP)
+        return self.get(id)
+
+    def active(self) -> RunView | None:
+        """The run that works on this machine now."""
+        with self._database.read() as session:
+            slot = session.get(SlotTable, SLOT)
+            row = session.get(RunTable, slot.run_id) if slot else None
+        return self.view(row) if row and row.state not in FINAL_STATES else None
+
+    def get(self, id: str) -> RunView:
+        """A run, with the last line of its log while it works."""
+        with self._database.read() as session:
+            row = _row(session, id)
+            slot = session.get(SlotTable, SLOT)
+            other = session.get(RunTable, slot.run_id) if slot else None
+        view = self.view(row)
+        if view.waiting and other is not None and other.id != id:
+            return view.model_copy(update={'reason': f'Waits for "{other.name}" to end'})
+        if view.is_active:
+            lines = [line for line in self.folder(id).log_tail(5) if line.strip()]
+            return view.model_copy(update={'last_line': lines[-1][-500:] if lines else ''})
+        return view
+
+    def list(self, query: RunQuery | None = None) -> RunPage:
+        """A page of runs, newest first."""
+        query = query or RunQuery()
+        with self._database.read() as session:
+            where = [func.lower(RunTable.name).contains(word, autoescape=True) for word in query.search.lower().split()]
+            by_state = select(RunTable.state, func.count()).where(*where).group_by(RunTable.state)
+            counts = dict(session.exec(by_state).all())
+            if query.states:
+                where.append(col(RunTable.state).in_(query.states))
+            rows = session.exec(
+                select(RunTable)
+                .where(*where)
+                .order_by(col(RunTable.created_at).desc(), col(RunTable.id).desc())
+                .offset((query.page - 1) * query.per_page)
+                .limit(query.per_page)
+            ).all()
+        total = sum(count for state, count in counts.items() if not query.states or state in query.states)
+        return RunPage(rows=tuple(map(self.view, rows)), total=total, counts=counts)
+
+    def rename(self, id: str, name: str) -> RunView:
+        """Change the name; the folder keeps its id."""
+        with self._database.write() as session:
+            _row(session, id).name = _check_name(name)
+        return self.get(id)
+
+    def delete(self, id: str) -> int:
+        """Remove a run, its rows and its folder; return the bytes freed. Raises ``StillActive``."""
+        freed = self.folder_bytes(id)
+        path = self.folder_path(id)
+        doomed = path.with_name(f'.deleted-{id}')
+        with self._database.write() as session:
+            row = _row(session, id)
+            if row.started_at is not None and row.state not in FINAL_STATES:
+                raise StillActive(f'"{row.name}" is running', hint='Stop it first, then delete it.')
+            session.delete(row)
+            if path.exists():
+                path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+        return freed
+
+    def _launch(self, id: str) -> None:
+        try:
+            claim = self._launcher.start(self.folder(id))
+        except (RlvrError, OSError) as error:
+            with self._database.write() as session:
+                row = _row(session, id)
+                row.state, row.reason, row.ended_at = 'failed', str(error), datetime.now(UTC)
+                release(session, id)
+            raise
+        with self._database.write() as session:
+            _row(session, id).pid = claim.pid
+
+    def _made_by(self, request: str) -> RunView | None:
+        with self._database.read() as session:
+            row = session.exec(select(RunTable).where(RunTable.request == request)).first()
+        return self.view(row) if row and request else None
+
+    def adopt(self, path: Path) -> None:
+        """Take a run folder that is not in the store (another machine's, or an older store's) into it."""
+        run = RunFolder(path).config()
+        if run.id != path.name or not is_id(run.id):
+            raise RunFolderError(f'{path} was not made by a studio', hint='A run folder is named by its id.')
+        folder = RunFolder(path)
+        tasks, held_out = folder.tasks(), folder.held_out_tasks()
+        claim = folder.claim()
+        with self._database.write() as session:
+            row = _new_row(run, 0, len(tasks), (), '', 'local')
+            if claim is not None:
+                row.queued_at = row.started_at = datetime.fromtimestamp(claim.started, UTC)
+                row.state, row.pid = 'preparing', claim.pid
+            session.add(row)
+            session.flush()
+            session.add_all(_task_rows(run.id, 'train', tasks))
+            session.add_all(_task_rows(run.id, 'held_out', held_out))
+
+
+def release(session: Session, run_id: str) -> None:
+    """Give the place of a run back, so that the next one can start."""
+    slot = session.get(SlotTable, SLOT)
+    if slot is not None and slot.run_id == run_id:
+        session.delete(slot)
+
+
+def _row(session: Session, id: str) -> RunTable:
+    row = session.get(RunTable, id)
+    if row is None:
+        raise NotFound(f'There is no run {id}', hint='It may have been deleted in another tab.')
+    return row
+
+
+def _enabled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with ``rl.enabled`` on: every run of the studio learns from rewards."""
+    whole = dict(settings) if 'rl' in settings or not settings else None
+    if whole is None:
+        known = {field.alias for field in config.RlConfig.model_fields.values()}
+        whole = {'rl': dict(settings)} if set(settings) <= known else dict(settings)
+    rl = whole.get('rl', {})
+    return {**whole, 'rl': {**rl, 'enabled': True} if isinstance(rl, Mapping) else rl}
+
+
+def _check_name(name: str) -> str:
+    """A name is free text and kept as typed. Raises ``ConfigError`` at ``name``."""
+    problem = ''
+    if not name.strip():
+        problem = 'Give the run a name'
+    elif len(name) > MAX_TITLE_CHARS:
+        problem = f'At most {MAX_TITLE_CHARS} characters, not {len(name)}'
+    elif '\0' in name or any(0xD800 <= ord(character) <= 0xDFFF for character in name):
+        problem = 'A name cannot hold NUL or half a character'
+    if problem:
+        raise ConfigError(problem, [FieldError(loc='name', msg=problem)])
+    return name
+
+
+def _check_apart(tasks: Iterable[TaskFile], held_out: Iterable[TaskFile]) -> None:
+    """What is trained on proves nothing when it is held out too."""
+    trained = {task.id for task in tasks} | {task.hash for task in tasks}
+    both = [task for task in held_out if task.id in trained or task.hash in trained]
+    if both:
+        raise ConfigError(
+            f'{len(both)} held-out tasks are training tasks too',
+            [FieldError(loc='held_out_ids', msg=f'"{task.title}" is trained on') for task in both],
+            hint='Choose each task for one of the two.',
+        )
+
+
+def _new_row(
+    run: config.RunConfig, total: int, tasks: int, notes: Iterable[FieldError], request: str, workspaceid: str
+) -> RunTable:
+    return RunTable(
+        id=run.id,
+        workspaceid=workspaceid,
+        request=request or None,
+        name=run.name,
+        model=run.model,
+        settings=run.settings.model_dump(mode='json', by_alias=True),
+        training_type=run.training_type,
+        state='queued',
+        total=total,
+        latest={},
+        notes=[note.model_dump() for note in notes],
+        task_count=tasks,
+        created_at=run.created_at,
+    )
+
+
+def _task_rows(run_id: str, role: str, tasks: Iterable[TaskFile]) -> Iterable[RunTaskTable]:
+    for position, task in enumerate(tasks):
+        yield RunTaskTable(
+            run_id=run_id,
+            role=role,
+            position=position,
+            task_id=task.id,
+            title=task.title,
+            version=task.version,
+            hash=task.hash or task.task_spec.hash,
+        )

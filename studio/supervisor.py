@@ -1,0 +1,222 @@
+"""Watches runs from one background thread: reads what they wrote, says how they are, stops them whole, starts the next.
+
+It holds nothing that a restart would lose: what is to be watched stands in the store, who runs it in ``claim.json``,
+how it ended in ``exit.json``. A run never depends on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlmodel import Session, col, select
+
+from studio.ingest import ingest
+from studio.launchers import LocalLauncher
+from studio.launchers.local import reap
+from studio.runs import Runs, release
+from studio.store.database import Busy, Database
+from studio.store.ids import is_id
+from studio.store.tables import EventTable, RunTable
+from trainer.errors import RlvrError, RunFolderError
+from trainer.events import FINAL_STATES, RunState, State
+from trainer.runfolder import Claim, Exit, RunFolder, state_of
+
+TICK_S: Final = 0.5
+UNCLAIMED_S: Final = 45.0
+"""After this, a launch that left no claim was cut short."""
+EXIT_S: Final = 3.0
+"""The waiting parent gets this long to write exit.json after the trainer is gone."""
+LEAVE_S: Final = 60.0
+"""A trainer that said it is done gets this long to leave."""
+
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """The background thread of a studio. ``wake`` makes it look at once."""
+
+    def __init__(self, database: Database, runs: Runs, launcher: LocalLauncher, *, grace_s: float) -> None:
+        self._database = database
+        self._runs = runs
+        self._launcher = launcher
+        self._grace_s = grace_s
+        self._gone_since: dict[str, float] = {}
+        self._done_since: dict[str, float] = {}
+        self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to watch; runs that went on meanwhile are found again."""
+        self.adopt()
+        self._thread = threading.Thread(target=self._loop, name='supervisor', daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; runs go on."""
+        self._stopped.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def wake(self) -> None:
+        """Look now instead of at the next tick."""
+        self._wake.set()
+
+    def adopt(self) -> None:
+        """Take run folders into the store that it does not know, and remove what a cut-short deletion left."""
+        import shutil
+
+        root = self._runs.folder_path('')
+        if not root.is_dir():
+            return
+        with self._database.read() as session:
+            known = set(session.exec(select(RunTable.id)).all())
+        for path in sorted(root.iterdir()):
+            if path.name.startswith('.deleted-'):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.is_dir() and is_id(path.name) and path.name not in known:
+                try:
+                    self._runs.adopt(path)
+                except RlvrError as error:
+                    _log.warning('%s is left alone: %s', path, error)
+
+    def tick(self) -> None:
+        """Look at every run once, then start the next one."""
+        for run_id in self._unfinished():
+            try:
+                self._look(run_id)
+            except Busy as busy:
+                _log.info('%s: %s; the next pass goes on where this one stopped', run_id, busy)
+            except Exception:
+                # One run that cannot be read must not stop the watch over the others.
+                _log.exception('Run %s could not be looked at', run_id)
+        try:
+            self._runs.launch_waiting()
+        except (RlvrError, OSError) as error:
+            _log.warning('A run could not be started: %s', error)
+
+    def _loop(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.tick()
+                reap()
+            except Busy as busy:
+                _log.info('%s', busy)
+            except Exception:
+                # Without this thread no run would be seen ending: it goes on whatever happens.
+                _log.exception('A pass over the runs failed')
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+
+    def _unfinished(self) -> list[str]:
+        with self._database.read() as session:
+            query = select(RunTable.id).where(
+                col(RunTable.started_at).is_not(None), col(RunTable.state).not_in(FINAL_STATES)
+            )
+            return list(session.exec(query).all())
+
+    def _look(self, run_id: str) -> None:
+        folder = self._runs.folder(run_id)
+        # First how it ended, then what it wrote: the other way round, last words written between would be missed.
+        ended, claim = _ended(folder), folder.claim()
+        alive = claim is not None and claim.alive
+        ingest(self._database, run_id, folder)
+        with self._database.read() as session:
+            row = session.get(RunTable, run_id)
+            last = _last_state(session, run_id)
+        if row is None:
+            return
+        state, reason = state_of([last] if last else [], ended, claim)
+        if alive and claim is not None:
+            self._gone_since.pop(run_id, None)
+            self._watch_living(row, claim, state)
+            return
+        if claim is None and ended is None:
+            if (datetime.now(UTC) - (row.started_at or row.created_at)).total_seconds() > UNCLAIMED_S:
+                self._finish(row, 'failed', 'the launch was cut short: start a new run')
+            return
+        if ended is None and self._gone_for(run_id) < EXIT_S:
+            return  # the waiting parent may be about to write how it ended
+        if claim is not None:
+            self._launcher.end(claim)  # what the trainer left behind
+        self._finish(row, *_verdict(row, state, reason, ended, last, folder))
+
+    def _watch_living(self, row: RunTable, claim: Claim, state: RunState) -> None:
+        """Keep the row up to date; end a run that was told to stop, or that says it is done and does not leave."""
+        asked = row.stop_requested_at
+        late = asked is not None and (datetime.now(UTC) - asked).total_seconds() > self._grace_s
+        if state in FINAL_STATES:
+            done = self._done_since.setdefault(row.id, time.monotonic())
+            late = late or time.monotonic() - done > LEAVE_S
+        elif state != row.state or row.pid != claim.pid:
+            with self._database.write() as session:
+                stored = session.get(RunTable, row.id)
+                if stored is not None:
+                    stored.state, stored.pid = state, claim.pid
+        if late:
+            self._launcher.end(claim)
+            self.wake()
+
+    def _finish(self, row: RunTable, state: RunState, reason: str) -> None:
+        self._gone_since.pop(row.id, None)
+        self._done_since.pop(row.id, None)
+        with self._database.write() as session:
+            stored = session.get(RunTable, row.id)
+            if stored is not None:
+                stored.state, stored.reason, stored.eta_s = state, reason, None
+                stored.has_adapter = stored.has_adapter or self._runs.folder(row.id).adapter.is_dir()
+                ended = _ended(self._runs.folder(row.id))
+                stored.ended_at = datetime.fromtimestamp(ended.time, UTC) if ended else datetime.now(UTC)
+            release(session, row.id)
+
+    def _gone_for(self, run_id: str) -> float:
+        return time.monotonic() - self._gone_since.setdefault(run_id, time.monotonic())
+
+
+def _ended(folder: RunFolder) -> Exit | None:
+    try:
+        return folder.exit()
+    except RunFolderError:  # damaged: how it ended cannot be known
+        return None
+
+
+def _last_state(session: Session, run_id: str) -> State | None:
+    data = session.exec(
+        select(EventTable.data)
+        .where(EventTable.run_id == run_id, EventTable.type == 'state')
+        .order_by(col(EventTable.seq).desc())
+        .limit(1)
+    ).first()
+    return State.model_validate(data) if data else None
+
+
+def _verdict(
+    row: RunTable, state: RunState, reason: str, ended: Exit | None, last: State | None, folder: RunFolder
+) -> tuple[RunState, str]:
+    """The final state in words for the user: what they stopped is stopped, and a failure names its likely cause."""
+    own_words = last is not None and last.state in FINAL_STATES and last.state != 'interrupted'
+    if own_words:
+        return state, reason or ('stopped by the user' if state == 'stopped' else '')
+    asked = row.stop_requested_at
+    if asked is not None and (ended is None or ended.time >= asked.timestamp()):
+        return 'stopped', 'stopped by the user'
+    if state == 'failed':
+        return state, _with_cause(reason, ended, folder.log_tail(50))
+    return state, reason
+
+
+def _with_cause(reason: str, ended: Exit | None, lines: list[str]) -> str:
+    memory = any(re.search(r'out of memory|OutOfMemory|MemoryError|Cannot allocate memory', line) for line in lines)
+    if memory and 'out of memory' not in reason:
+        reason += ', likely out of memory'
+    if ended is not None and ended.signal is None:
+        errors = [line for line in lines if re.match(r'[\w.]*(Error|Exception|Exit|Interrupt)\b', line)]
+        if errors:
+            reason += f': {errors[-1][:300]}'
+    return reason
