@@ -30,6 +30,7 @@ def run(settings: Settings) -> None:
     from studio.ui.pages import PAGES
 
     studio = Studio(settings)
+    studio.claim()
     app.on_startup(studio.start)
     app.on_shutdown(studio.stop)
     protect(app, settings)

@@ -64,3 +64,15 @@
     document.execCommand("insertText", false, text);
   };
 })();
+
+// Arrow keys move inside a radio group and pick, as native radio buttons do.
+document.addEventListener("keydown", (event) => {
+  const group = event.target.closest?.('[role="radiogroup"]');
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!group || !step || !event.target.matches('[role="radio"]')) return;
+  event.preventDefault();
+  const all = [...group.querySelectorAll('[role="radio"]')];
+  const next = all[(all.indexOf(event.target) + step + all.length) % all.length];
+  next.focus();
+  next.click();
+});

@@ -33,14 +33,14 @@ class Shell:
             .props('width=200 behavior=desktop')
         ):
             self.rail = Rail()
-        self.palette = Palette(self._find_tasks)
+        self.palette = Palette(self._find_tasks, self.new_task)
         content = ui.element('div').classes('content')
         ui.skip_link('Skip to content', target=content)
         with content:
             ui.sub_pages(dict(pages), data={'studio': studio, 'shell': self})
         ui.context.client.sub_pages_router.on_path_changed(self.rail.mark)
         self.rail.mark(ui.context.client.sub_pages_router.current_path)
-        ui.timer(3.0, self.refresh)
+        ui.timer(3.0, self.refresh, immediate=True)
 
     @contextmanager
     def topbar(self, title: str, *, crumbs: Crumbs = (), main: str = '') -> Iterator[Text]:
@@ -87,6 +87,12 @@ class Shell:
         if facts is not None:
             self.rail.show(facts)
 
+    async def new_task(self) -> None:
+        """Make a blank draft and open it."""
+        view = await run.io_bound(self.studio.documents.create)
+        if view is not None:
+            ui.navigate.to(f'/tasks/{view.id}')
+
     async def _find_tasks(self, text: str) -> list[tuple[str, str]]:
         """Title and path of the tasks that fit what was typed into the palette."""
         page = await run.io_bound(self.studio.documents.list, DocumentQuery(search=text, per_page=8))
@@ -96,7 +102,8 @@ class Shell:
 def root(studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:
     """Draw the shell for one browser tab."""
     ui.on_exception(theme.show_error)
-    Shell(studio, pages)
+    shell = Shell(studio, pages)
+    Button(kind='sr', label='New task', key='n', on_click=shell.new_task)
     Button(kind='sr', label='Keyboard shortcuts', key='?', on_click=show_keys)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from trainer.errors import FieldsError, RlvrError
 ASSETS = Path(__file__).resolve().parents[2] / 'assets'
 STYLES = ('css/tokens.css', 'css/quasar.css', 'css/studio.css', 'css/studio-runs.css')
 SCRIPTS = ('js/shell.js',)
+REPEAT_S = 60
 TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
 
 logger = logging.getLogger(__name__)
@@ -59,14 +61,17 @@ def toast(message: str, kind: str = 'ok', *, detail: str = '', undo: Callable[[]
 
 def show_error(error: Exception) -> None:
     """Tell the user what happened and what to do; the one place where errors of pages arrive."""
+    message, detail = 'Something in the studio broke', f'{type(error).__name__}: {error}. The log has the trace.'
     if isinstance(error, RlvrError):
         fields = [f'{field.loc}: {field.msg}' for field in error.fields] if isinstance(error, FieldsError) else []
-        toast(error.message, 'bad', detail=error.hint or '\n'.join(fields[:5]))
-        return
-    logger.exception('A page failed', exc_info=error)
-    toast(
-        'Something in the studio broke', 'bad', detail=f'{type(error).__name__}: {error}. The terminal has the trace.'
-    )
+        message, detail = error.message, error.hint or '\n'.join(fields[:5])
+    else:
+        logger.error('A page failed', exc_info=error)
+    # What a timer meets again and again is said once, until something else happens.
+    told = app.storage.client.get('told')
+    if told is None or told[0] != message or time.monotonic() - told[1] > REPEAT_S:
+        app.storage.client['told'] = (message, time.monotonic())
+        toast(message, 'bad', detail=detail)
 
 
 def _stamped(name: str) -> str:

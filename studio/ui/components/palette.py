@@ -8,6 +8,7 @@ from typing import Final
 
 from nicegui import events, ui
 
+from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Icon, Text, kbd
 from studio.ui.components.rail import PLACES
 
@@ -30,6 +31,9 @@ KEYS: Final = (
 )
 
 
+NEW_TASK: Final = 'new'
+
+
 @dataclass(frozen=True)
 class Command:
     """One line of the palette."""
@@ -41,7 +45,7 @@ class Command:
 
 
 _COMMANDS: Final = (
-    Command('New task', '/?new=1', 'plus', ('N',)),
+    Command('New task', NEW_TASK, 'plus', ('N',)),
     Command('Templates', '/templates', 'list'),
     *(Command(name, path, icon, ('G', letter.upper()) if letter else ()) for name, path, icon, letter in PLACES),
 )
@@ -50,8 +54,8 @@ _COMMANDS: Final = (
 class Palette:
     """A dialog with one input: pages and tasks that fit, moved through by arrow keys."""
 
-    def __init__(self, find_tasks: FindTasks) -> None:
-        self._find_tasks = find_tasks
+    def __init__(self, find_tasks: FindTasks, new_task: Callable[[], Awaitable[None]]) -> None:
+        self._find_tasks, self._new_task = find_tasks, new_task
         self._shown: list[Command] = []
         self._picked = 0
         with ui.dialog().props('position=top no-refocus') as self._dialog, ui.card().classes('pal'):
@@ -61,9 +65,10 @@ class Palette:
                 self._input = ui.input(placeholder='Go to a page or a task').props(
                     'borderless dense autofocus aria-label="Go to a page or a task"'
                 )
-                self._input.on_value_change(self._search)
+                self._input.on_value_change(self._typed)
                 kbd('Esc')
             self._list = ui.element('div').classes('list').props('role="listbox" aria-label="Results"')
+        self._dialog.on('show', lambda: self._input.run_method('focus'))
         self._input.on('keydown.down.prevent', lambda: self._move(1))
         self._input.on('keydown.up.prevent', lambda: self._move(-1))
         self._input.on('keydown.enter.prevent', lambda: self._go(self._picked))
@@ -71,15 +76,17 @@ class Palette:
     async def open(self) -> None:
         """Show the palette, empty."""
         self._input.value = ''
-        await self._search()
+        await self._search('')
         self._dialog.open()
 
-    async def _search(self, event: events.ValueChangeEventArguments[str | None] | None = None) -> None:
-        text = (event.value if event else '') or ''
+    async def _typed(self, event: events.ValueChangeEventArguments[str | None]) -> None:
+        await self._search(event.value or '')
+
+    async def _search(self, text: str) -> None:
         words = text.casefold().split()
         places = [command for command in _COMMANDS if all(word in command.text.casefold() for word in words)]
         tasks = [Command(title, path, 'file-text') for title, path in await self._find_tasks(text.strip())]
-        if event is not None and text != (self._input.value or ''):
+        if text != (self._input.value or ''):
             return
         self._shown = [*places, *tasks]
         self._picked = 0
@@ -110,21 +117,23 @@ class Palette:
         for index, row in enumerate(rows):
             row.classes(add='on') if index == self._picked else row.classes(remove='on')
 
-    def _go(self, index: int) -> None:
-        if index < len(self._shown):
-            self._dialog.close()
-            ui.navigate.to(self._shown[index].path)
+    async def _go(self, index: int) -> None:
+        if index >= len(self._shown):
+            return
+        self._dialog.close()
+        path = self._shown[index].path
+        if path == NEW_TASK:
+            await self._new_task()
+        else:
+            ui.navigate.to(path)
 
 
 def show_keys() -> None:
     """Open the list of keys."""
-    with ui.dialog(value=True) as dialog, ui.card().classes('dlg keys'):
-        dialog.props['aria-label'] = 'Keyboard'
-        Text('Keyboard', 'h2')
+    with opened_dialog('Keyboard'), ui.element('div').classes('keys'):
         with ui.element('dl'):
             for keys, meaning in KEYS:
                 with ui.element('dt'):
                     kbd(keys)
                 Text(meaning, 'dd')
         Text('Single letters are off while typing.', 'p', 'hint')
-    dialog.on('hide', dialog.delete)
