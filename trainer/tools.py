@@ -109,7 +109,7 @@ def _run_command(sandbox: Sandbox, args: dict[str, str], timeout_s: float) -> To
     ending = _ending(done, timeout_s, silent=not output)
     if ending and output and not output.endswith('\n'):
         output += '\n'
-    return ToolResult(text=_cut(output + ending), exit_code=done.exit_code, timed_out=done.timed_out)
+    return ToolResult(text=_cut(output + ending, done.cut_bytes), exit_code=done.exit_code, timed_out=done.timed_out)
 
 
 def _read_file(sandbox: Sandbox, args: dict[str, str], timeout_s: float) -> ToolResult:
@@ -167,10 +167,10 @@ def _readable(text: str) -> str:
     return _CONTROLS.sub('\N{REPLACEMENT CHARACTER}', _ESCAPES.sub('', text))
 
 
-def _cut(text: str) -> str:
-    """Keep head and tail of a long answer, with a mark that counts what is missing."""
+def _cut(text: str, already: int = 0) -> str:
+    """Keep head and tail of a long answer, with a mark that counts what is missing (``already`` is gone before)."""
     if len(text) <= MAX_ANSWER_CHARS:
         return text
     # The mark's own length depends on the number in it; 64 characters are enough for any.
     half = (MAX_ANSWER_CHARS - 64) // 2
-    return f'{text[:half]}\n[… {len(text) - 2 * half} characters cut …]\n{text[-half:]}'
+    return f'{text[:half]}\n[… {len(text) - 2 * half + already} characters cut …]\n{text[-half:]}'

@@ -10,12 +10,14 @@ from trainer.errors import SandboxUnavailable
 from trainer.sandbox.bubblewrap import open_bubblewrap
 from trainer.sandbox.client import ServedSandbox
 from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, Sandbox, SandboxSpec
+from trainer.sandbox.unsafe import open_unsafe
 
 Isolation = Literal['bubblewrap', 'unsafe']
 """The kinds of isolation there are. ``unsafe`` is none, and never chosen unless it is named."""
 
 _OPEN: Final[Mapping[Isolation, Callable[[SandboxSpec], ServedSandbox]]] = {
     'bubblewrap': open_bubblewrap,
+    'unsafe': open_unsafe,
 }
 
 

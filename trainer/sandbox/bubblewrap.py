@@ -20,9 +20,11 @@ from typing import IO, Final
 from trainer.errors import SandboxError, SandboxUnavailable
 from trainer.sandbox.client import Launched, ServedSandbox
 from trainer.sandbox.inside import server
+from trainer.sandbox.leftovers import remove_tree
 from trainer.sandbox.protocol import Mount, SandboxSpec
 from trainer.sandbox.python_env import sandbox_interpreter
 from trainer.sandbox.seccomp import seccomp_program
+from trainer.sandbox.staging import staged
 
 NAME: Final = 'bubblewrap'
 
@@ -66,14 +68,18 @@ def open_bubblewrap(spec: SandboxSpec) -> ServedSandbox:
 
 
 def _launch(spec: SandboxSpec, messages: IO[bytes]) -> Launched:
+    folders: list[Path] = []
+
+    def discard() -> None:
+        for folder in folders:
+            remove_tree(folder)
+
+    unprivileged = UNPRIVILEGED_ID if os.geteuid() == 0 else None
     ours, theirs = socket.socketpair()
     with theirs, _Descriptors() as passed:
-        control = passed.keep(theirs.fileno())
-        arguments = _arguments(spec, passed, control)
-        unprivileged = UNPRIVILEGED_ID if os.geteuid() == 0 else None
         try:
             process = subprocess.Popen(
-                arguments,
+                _arguments(spec, passed, passed.keep(theirs.fileno()), folders),
                 env={'PATH': '/usr/bin:/bin'},
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
@@ -87,17 +93,18 @@ def _launch(spec: SandboxSpec, messages: IO[bytes]) -> Launched:
             )
         except BaseException:
             ours.close()
+            discard()
             raise
-    return Launched(process, ours, '/work')
+    return Launched(process, ours, '/work', discard=discard)
 
 
-def _arguments(spec: SandboxSpec, passed: _Descriptors, control: int) -> list[str]:
-    """Build the command line; ``passed`` collects the descriptors it refers to."""
+def _arguments(spec: SandboxSpec, passed: _Descriptors, control: int, folders: list[Path]) -> list[str]:
+    """Build the command line; ``passed`` collects the descriptors it refers to, ``folders`` what was made for it."""
     bwrap = _find_bwrap()
     python = sandbox_interpreter()
     # The server is imported here for its folder, and so that its bytecode is cached where sandboxes find it.
-    own = Mount(Path(server.__file__).parent, f'{_PROGRAM}/inside')
-    mounts = [argument for mount in (own, *python.mounts, *spec.mounts) for argument in _mount(mount, bwrap, passed)]
+    own = Mount(Path(server.__file__).parent, f'{_PROGRAM}/inside', shared=True)
+    mounts = [argument for mount in (own, *python.mounts, *spec.mounts) for argument in _mount(mount, folders)]
     return [
         bwrap.path,
         *('--unshare-all', '--unshare-user', *bwrap.disable_userns),
@@ -133,14 +140,13 @@ def _system(passed: _Descriptors) -> list[str]:
     return arguments
 
 
-def _mount(mount: Mount, bwrap: _Bwrap, passed: _Descriptors) -> Sequence[str]:
-    """Show a host path read-only. As root it is opened here: its folder may be closed to the unprivileged user."""
-    if os.geteuid() or not bwrap.takes_descriptors:
-        return '--ro-bind', str(mount.source), mount.target
+def _mount(mount: Mount, made: list[Path]) -> Sequence[str]:
+    """Show a host path read-only."""
     try:
-        return '--ro-bind-fd', str(passed.open(mount.source)), mount.target
+        source = mount.source if os.geteuid() else staged(mount, made)
     except OSError as error:
-        raise SandboxError(f'{mount.source} cannot be shown in the sandbox: {error.strerror}') from error
+        raise SandboxError(f'{mount.source} cannot be shown in the sandbox: {error.strerror or error}') from error
+    return '--ro-bind', str(source), mount.target
 
 
 class _Descriptors:
@@ -154,12 +160,6 @@ class _Descriptors:
         """Pass on a descriptor that its owner closes."""
         self.numbers.append(fd)
         return fd
-
-    def open(self, path: Path) -> int:
-        """Pass on a handle to a file or folder."""
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        self._ours.append(fd)
-        return self.keep(fd)
 
     def data(self, content: bytes) -> str:
         """Pass on a few kilobytes, to be read to their end."""
@@ -183,7 +183,6 @@ class _Bwrap:
 
     path: str
     disable_userns: tuple[str, ...]
-    takes_descriptors: bool
 
 
 def _find_bwrap() -> _Bwrap:
@@ -200,7 +199,7 @@ def _find_bwrap() -> _Bwrap:
 def _features(path: str) -> _Bwrap:
     text = subprocess.run([path, '--help'], capture_output=True, text=True, env={}, check=False).stdout
     # Before 0.8 there is no --disable-userns; the system call filter refuses new namespaces all the same.
-    return _Bwrap(path, ('--disable-userns',) if '--disable-userns' in text else (), '--ro-bind-fd' in text)
+    return _Bwrap(path, ('--disable-userns',) if '--disable-userns' in text else ())
 
 
 def _explain(said: str) -> SandboxError:

@@ -60,6 +60,8 @@ class Mount:
 
     source: Path
     target: str
+    shared: bool = False
+    """Whether many sandboxes show it and it never changes (an environment): it may then be prepared once for all."""
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,14 @@ class Members:
 
 
 def _children(pid: int) -> list[int]:
+    found = []
     try:
-        with open(f'/proc/{pid}/task/{pid}/children', encoding='ascii') as file:
-            return [int(word) for word in file.read().split()]
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/children', encoding='ascii') as file:
+                found += [int(word) for word in file.read().split()]
     except OSError:
-        return []
+        return found
+    return found
 
 
 def _resident(pid: int) -> int:

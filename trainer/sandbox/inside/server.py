@@ -53,9 +53,9 @@ class Server:
         _harden(limits, self._alone)
         self._members = Members(Namespace() if self._alone else Descendants())
         self._files = Workspace(self._root)
-        self._commands = Commands(
-            self._members, control, _wakeup(), memory=int(memory), inodes=int(inodes), keep=int(keep)
-        )
+        # A host folder shares its file system with everything else: its count of files says nothing.
+        watched = self._inodes if self._alone else sys.maxsize
+        self._commands = Commands(self._members, control, _wakeup(), memory=int(memory), inodes=watched, keep=int(keep))
         self._answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
             frames.RUN: self._run,
             frames.READ: lambda fields: [self._files.read(fields[0], int(fields[1]))],

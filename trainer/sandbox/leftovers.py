@@ -1,0 +1,92 @@
+"""Folders on the host that belong to one process: named after it, and swept when it is dead.
+
+A name carries the process id and the time that process started, so that a new process with an old id is not mistaken
+for the owner.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Final
+
+_TAG: Final = re.compile(r'(\d+)-(\d+)-[0-9a-f]{12}$')
+
+
+def owner_tag() -> str:
+    """Return a new ending for a folder's name that says whose it is."""
+    pid = os.getpid()
+    return f'{pid}-{_started(pid)}-{uuid.uuid4().hex[:12]}'
+
+
+def private_folder(kind: str) -> Path:
+    """Make an empty folder that this process owns, readable by nobody else, under this user's base folder."""
+    folder = base_folder() / f'{kind}-{owner_tag()}'
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def base_folder() -> Path:
+    """Return (and make) the folder that holds this user's sandbox folders; refuses one that somebody else planted."""
+    above = os.environ.get('XDG_RUNTIME_DIR', '')
+    base = Path(above, 'rlvr-sandbox') if above else Path(tempfile.gettempdir(), f'rlvr-sandbox-{os.geteuid()}')
+    # Entering is allowed, looking around is not: bubblewrap may run as another user, who is told where to go.
+    base.mkdir(mode=0o711, parents=True, exist_ok=True)
+    status = base.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(f'{base} belongs to somebody else: remove it or set XDG_RUNTIME_DIR')
+    return base
+
+
+def sweep_leftovers() -> tuple[Path, ...]:
+    """Remove what sandboxes of dead processes have left on the host; return what was removed."""
+    return sweep_folder(base_folder())
+
+
+def sweep_folder(base: Path) -> tuple[Path, ...]:
+    """Remove the entries of ``base`` whose names carry a dead owner; return them."""
+    removed = []
+    for place in sorted(base.iterdir()):
+        tag = _TAG.search(place.name)
+        if tag and _started(int(tag[1])) != int(tag[2]):
+            remove_tree(place)
+            removed.append(place)
+    return tuple(removed)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder whatever its modes and depth; one that is gone already is fine."""
+    if not os.path.lexists(folder):
+        return
+
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError):
+        # Folders without rights, or nested deeper than Python follows: the system's own tools manage both.
+        subprocess.run(['chmod', '-R', 'u+rwX', '--', str(folder)], capture_output=True, check=False)
+        subprocess.run(['rm', '-rf', '--', str(folder)], capture_output=True, check=True)
+
+
+def open_to_all(folder: Path) -> None:
+    """Make a file or a folder with all in it readable by everybody: sandboxes may run as another user."""
+    for place in [folder, *folder.rglob('*')]:
+        if not place.is_symlink():
+            mode = stat.S_IMODE(place.stat().st_mode)
+            place.chmod(mode | (0o555 if place.is_dir() or mode & 0o100 else 0o444))
+
+
+def _started(pid: int) -> int:
+    """Clock ticks since boot at which a process started; 0 when there is none or it is dead and not yet collected."""
+    try:
+        text = Path(f'/proc/{pid}/stat').read_text(encoding='utf-8', errors='replace')
+    except OSError:
+        return 0
+    # The name in parentheses may hold spaces and parentheses of its own.
+    fields = text.rpartition(')')[2].split()
+    return 0 if fields[0] in 'ZX' else int(fields[19])
