@@ -84,7 +84,7 @@ def new_row(
 def check_publishable(title: str, draft: Mapping[str, Any]) -> None:
     """Raise ``TaskError`` unless title and draft are fit for training."""
     check_title(title, needed=True)
-    parse_task_spec(draft)
+    parse_task_spec(draft, root='')
 
 
 def describe(row: DocumentTable) -> None:
