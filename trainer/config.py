@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pydantic.alias_generators import to_camel
 
 from trainer.errors import ConfigError, FieldError
-from trainer.models import ModelInfo, find_model
+from trainer.models import ModelInfo, Preset, find_model
 from trainer.requirements import parse_requirements
 from trainer.validation import Document, Invalid, note, validate
 
@@ -64,7 +64,7 @@ class RlConfig(CamelDocument):
         clamped = min(max(value, low), high)
         if clamped != value:
             word = 'lowered' if clamped < value else 'raised'
-            note(info, to_camel(info.field_name or ''), f'{word} from {value} to {clamped}: {low} to {high}')
+            note(info, 'rl.' + to_camel(info.field_name or ''), f'{word} from {value} to {clamped}: {low} to {high}')
         return type(value)(clamped)
 
     @field_validator('pip_packages')
@@ -90,7 +90,11 @@ class Settings(CamelDocument):
     lora_alpha: int | None = Field(default=None, strict=True, ge=1, le=2048)
     seed: int = Field(default=1, strict=True, ge=0, lt=2**31)
     held_out_attempts: int = Field(
-        default=4, strict=True, ge=0, le=64, description='Attempts per held-out task before and after training; 0: none.'
+        default=4,
+        strict=True,
+        ge=0,
+        le=64,
+        description='Attempts per held-out task, before and after; 0: none.',
     )
     max_error_share: float = Field(
         default=0.2, strict=True, gt=0, le=1, description='Share of errors over five steps that stops the run.'
@@ -139,7 +143,10 @@ class Plan(Document):
     temperature: float
     lora_rank: int
     lora_alpha: int
+    engine: Engine
     generations: int
+    max_completion_length: int
+    max_turns: int
     groups: int
     batch_size: int
     accumulation: int
@@ -172,11 +179,11 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
     rate = settings.learning_rate or preset.learning_rate
     if rate > model.rate_cap:
         notes.append(
-            FieldError(loc='learningRate', msg=f'lowered from {rate:g} to {model.rate_cap:g}: the cap for {model.title}')
+            FieldError(loc='learningRate', msg=f'lowered from {rate:g} to {model.rate_cap:g}, the cap of {model.title}')
         )
         rate = model.rate_cap
     generations = settings.rl.num_generations
-    batch_size, accumulation = _batches(settings, preset.tasks_per_step, generations, tasks, notes)
+    batch_size, accumulation = _batches(settings, preset, tasks, notes)
     groups = batch_size * accumulation // generations
     epochs = settings.epochs or preset.epochs
     steps = max(1, math.ceil(tasks * epochs / groups))
@@ -188,7 +195,10 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
         temperature=settings.temperature or preset.temperature,
         lora_rank=settings.lora_rank or preset.lora_rank,
         lora_alpha=settings.lora_alpha or 2 * (settings.lora_rank or 0) or preset.lora_alpha,
+        engine=_engine(settings.rl.generation_engine),
         generations=generations,
+        max_completion_length=_completion_length(settings.rl, model),
+        max_turns=settings.rl.max_tool_calling_iterations,
         groups=groups,
         batch_size=batch_size,
         accumulation=accumulation,
@@ -197,12 +207,13 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
     )
 
 
-def _batches(
-    settings: Settings, tasks_per_step: int, generations: int, tasks: int, notes: list[FieldError]
-) -> tuple[int, int]:
+def _batches(settings: Settings, preset: Preset, tasks: int, notes: list[FieldError]) -> tuple[int, int]:
     """Batch size and accumulation steps whose product is a multiple of the group size (spec section 6)."""
+    generations = settings.rl.num_generations
     if settings.batch_size is None and settings.gradient_accumulation_steps is None:
-        return generations, min(tasks_per_step, tasks)
+        groups = min(preset.tasks_per_step, tasks)
+        together = max(size for size in range(1, preset.groups_per_batch + 1) if groups % size == 0)
+        return generations * together, groups // together
     batch_size = settings.batch_size or generations
     accumulation = settings.gradient_accumulation_steps or 1
     step = generations // math.gcd(batch_size, generations)
@@ -216,6 +227,21 @@ def _batches(
             )
         )
     return batch_size, fitting
+
+
+def _engine(name: Engine) -> Engine:
+    """Resolve ``auto``; refuse an engine that cannot run. Raises ``ConfigError`` at ``rl.generationEngine``."""
+    if name in ('vllm', 'continuous_batching'):
+        message = f'{name} is not available in this version: choose auto or plain'
+        raise ConfigError(message, [FieldError(loc='rl.generationEngine', msg=message)])
+    return 'plain'
+
+
+def _completion_length(rl: RlConfig, model: ModelInfo) -> int:
+    """The user's value, or the model's preset where the user gave none."""
+    if 'max_completion_length' in rl.model_fields_set or model.preset.max_completion_length is None:
+        return rl.max_completion_length
+    return model.preset.max_completion_length
 
 
 def resolve(config: RunConfig, tasks: int) -> tuple[ModelInfo, Plan]:

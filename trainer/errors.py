@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class FieldError(BaseModel):
-    """One thing wrong with one field: ``loc`` is its dotted path (``checker.config.command``), ``msg`` what to change."""
+    """One thing wrong with one field: ``loc`` is its dotted path (``checker.type``), ``msg`` what to change."""
 
     model_config = ConfigDict(frozen=True, extra='forbid')
 
@@ -68,7 +68,11 @@ class SetupFailed(SandboxError):
 
 
 class CheckerError(RlvrError):
-    """The checker could not do its work."""
+    """The checker could not do its work; ``output`` is what its program printed."""
+
+    def __init__(self, message: str, *, hint: str = '', output: str = '') -> None:
+        super().__init__(message, hint=hint)
+        self.output = output
 
 
 class GenerationError(RlvrError):

@@ -30,6 +30,8 @@ class Preset(Document):
     lora_alpha: int
     tasks_per_step: int = Field(description='Groups of one optimizer step.')
     epochs: float
+    groups_per_batch: int = Field(default=1, description='Groups of one forward and backward pass.')
+    max_completion_length: int | None = Field(default=None, description='Tokens of an episode; none: the default.')
     temperature: float = 1.0
 
 
@@ -41,7 +43,7 @@ class ModelInfo(Document):
     source: str
     parameters: int | None = Field(default=None, description='Number of parameters.')
     kind: Literal['bundled', 'eligible', 'local', 'hub']
-    supports_rl: bool = Field(alias='supportsRl')
+    supports_rl: bool = Field(serialization_alias='supportsRl')
     rate_cap: float = Field(description='Highest learning rate of an RLVR run.')
     preset: Preset
     about: str = ''
@@ -54,9 +56,17 @@ STARTER: Final = ModelInfo(
     title='Starter',
     source=str(STARTER_FOLDER),
     kind='bundled',
-    supportsRl=True,
+    supports_rl=True,
     rate_cap=STARTER_RATE,
-    preset=Preset(learning_rate=1e-3, lora_rank=16, lora_alpha=32, tasks_per_step=8, epochs=8),
+    preset=Preset(
+        learning_rate=1e-3,
+        lora_rank=16,
+        lora_alpha=32,
+        tasks_per_step=8,
+        epochs=8,
+        groups_per_batch=8,
+        max_completion_length=384,
+    ),
     about='Ships with the studio and trains on a laptop CPU in minutes. For learning the tool, not for real tasks.',
 )
 
@@ -68,7 +78,7 @@ def _eligible(name: str, parameters: int) -> ModelInfo:
         source=f'unsloth/{name}',
         parameters=parameters,
         kind='eligible',
-        supportsRl=True,
+        supports_rl=True,
         rate_cap=ELIGIBLE_RATE,
         preset=_ELIGIBLE_PRESET,
     )
@@ -108,7 +118,7 @@ def _custom(source: str, title: str, kind: Literal['local', 'hub']) -> ModelInfo
         title=title,
         source=source,
         kind=kind,
-        supportsRl=True,
+        supports_rl=True,
         rate_cap=ELIGIBLE_RATE,
         preset=_ELIGIBLE_PRESET,
     )

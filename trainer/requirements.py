@@ -1,4 +1,4 @@
-"""The rules of ``pipPackages``: names with extras and version specifiers, nothing that pip would fetch from elsewhere."""
+"""The rules of ``pipPackages``: names with extras and version specifiers, nothing that pip would fetch elsewhere."""
 
 from __future__ import annotations
 

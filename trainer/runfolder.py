@@ -37,7 +37,8 @@ class Claim(Document):
         """Whether that very process still lives."""
         try:
             process = psutil.Process(self.pid)
-            return abs(process.create_time() - self.started) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+            same = abs(process.create_time() - self.started) < 1.0
+            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
             return False
 
@@ -120,7 +121,8 @@ class RunFolder:
         held_out = list(held_out)
         if held_out:
             write_manifest(folder.held_out, held_out)
-        _write_json(path / 'run.json', config.model_dump(mode='json', by_alias=True))
+        # What the user did not set stays unset: the model's preset decides, and plan.json says what it decided.
+        _write_json(path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
         return folder
 
     def config(self) -> RunConfig:

@@ -1,4 +1,4 @@
-"""The task document: the spec a policy is trained on, and the solutions that prove its checker (spec sections 1 and 4)."""
+"""The task document: the spec a policy is trained on, and the solutions that prove its checker (spec 1 and 4)."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def parse_task_spec(data: object, *, root: str = 'task_spec') -> tuple[TaskSpec,
 
 
 def parse_task(data: object) -> tuple[TaskFile, tuple[FieldError, ...]]:
-    """Validate a bare ``task_spec`` or ``{"task_spec": …, "solutions": […]}``. Raises ``TaskError`` with field paths."""
+    """Validate a bare ``task_spec`` or ``{"task_spec": …, "solutions": […]}``. Raises ``TaskError`` with paths."""
     if isinstance(data, Mapping) and 'task_spec' in data:
         try:
             return validate(TaskFile, data)

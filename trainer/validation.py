@@ -1,4 +1,4 @@
-"""One way in for every document: validate against a model, report each bad field by its path, collect notes on clamps."""
+"""One way in for every document: validate against a model, report bad fields by their paths, note every clamp."""
 
 from __future__ import annotations
 

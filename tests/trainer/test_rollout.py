@@ -1,0 +1,183 @@
+"""Episodes with scripted turns: real tokenizer, real sandbox, real checker; only the words are given."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from trainer.engines.base import Generation
+from trainer.models import STARTER
+from trainer.policy import load_tokenizer
+from trainer.recording import Rollout
+from trainer.rollout.chat import Chat
+from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.play import EpisodeLimits, Player, Stopped, record
+from trainer.task import TaskFile, parse_task
+
+DONE = 'Done.'
+
+
+class ScriptedEngine:
+    """Says given texts, one a turn, to whoever asks; a text that ends in ``…`` is cut by the length limit."""
+
+    name = 'scripted'
+
+    def __init__(self, tokenizer, turns: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+        self._tokenizer = tokenizer
+        self._turns = list(turns)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], *, temperature: float
+    ) -> list[Generation]:
+        text = self._turns.pop(0)
+        ids = self._tokenizer.encode(text.removesuffix('…'), add_special_tokens=False)
+        if text.endswith('…'):
+            return [Generation(ids[:limit], finished=False) for limit in limits]
+        return [Generation([*ids, self._tokenizer.eos_token_id], finished=True) for _ in prompts]
+
+
+@pytest.fixture(scope='module')
+def chat() -> Chat:
+    return Chat(load_tokenizer(STARTER))
+
+
+@pytest.fixture(scope='module')
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp('home')
+
+
+def task(command: str = 'test "$(cat a.txt)" = x', **fields: object) -> TaskFile:
+    spec = {'prompt': 'Write x to a.txt', 'checker': {'type': 'exit_code', 'config': {'command': command}}, **fields}
+    return parse_task({'id': 'one', 'task_spec': spec})[0]
+
+
+@pytest.fixture
+def play(chat: Chat, home: Path) -> Iterator[object]:
+    players = []
+
+    def run(
+        turns: Sequence[str], *, given: TaskFile | None = None, tokens: int = 400, turns_allowed: int = 8
+    ) -> Rollout:
+        limits = EpisodeLimits(tokens=tokens, turns=turns_allowed, temperature=1.0)
+        player = Player(chat, ScriptedEngine(chat.tokenizer, turns), limits, lambda: TfcodeEnv(home, 'bubblewrap'))
+        players.append(player)
+        (episode,) = player.play([given or task()])
+        assert len(episode.mask) == len(episode.completion)
+        assert episode.tokens == sum(turn.tokens for turn in episode.turns)
+        return record(episode, step=1, stage='train', group=0, index=0, advantage=None)
+
+    yield run
+    for player in players:
+        player.close()
+
+
+def call(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+WRITE = call('write_file', '{"path": "a.txt", "content": "x"}')
+
+
+def test_an_episode_that_solves_its_task(play) -> None:  # type: ignore[no-untyped-def]
+    rollout = play([WRITE, DONE])
+    assert rollout.verdict.reward == 1.0
+    assert rollout.ending == 'answer'
+    assert [made.name for turn in rollout.turns for made in turn.calls] == ['write_file']
+    assert rollout.turns[0].calls[0].result == 'wrote 1 bytes to a.txt'
+
+
+def test_an_answer_without_work_fails(play) -> None:  # type: ignore[no-untyped-def]
+    rollout = play([DONE])
+    assert (rollout.verdict.outcome, rollout.ending) == ('failed', 'answer')
+
+
+@pytest.mark.parametrize(
+    ('turn', 'ending'),
+    [
+        ('<tool_call>\n{"name": "write_file", "arguments": {"path": "a.txt"\n</tool_call>', 'unreadable_tool_call'),
+        ('<tool_call>\n{"name": "write_file"', 'unreadable_tool_call'),
+        (WRITE + '\n<tool_call>\n{"name": \n</tool_call>', 'unreadable_tool_call'),
+        (WRITE[:40] + '…', 'token_budget'),
+    ],
+)
+def test_broken_calls_are_marked_and_end_the_episode(play, turn: str, ending: str) -> None:  # type: ignore[no-untyped-def]
+    """Case D1."""
+    rollout = play([turn])
+    assert rollout.ending == ending
+    assert rollout.verdict.outcome == 'failed'
+
+
+@pytest.mark.parametrize(
+    'turn',
+    [
+        call('write_file', '"a.txt"'),
+        call('write_file', '{"name": "a.txt"}'),
+        call('write_file', '{}'),
+        call('delete_everything', '{}'),
+        call('read_file', '{"path": "/etc/passwd"}'),
+        call('read_file', '{"path": 7}'),
+    ],
+)
+def test_wrong_calls_are_answered_with_an_error_and_counted(play, turn: str) -> None:  # type: ignore[no-untyped-def]
+    """Case D1: the model sees what was wrong and may go on."""
+    rollout = play([turn, WRITE, DONE])
+    assert not rollout.turns[0].calls[0].ok
+    assert rollout.turns[0].calls[0].result.startswith('error')
+    assert rollout.verdict.reward == 1.0
+
+
+def test_several_calls_in_one_turn_run_in_order(play) -> None:  # type: ignore[no-untyped-def]
+    rollout = play(
+        [call('run_command', '{"command": "printf x > a.txt"}') + '\n' + call('read_file', '{"path": "a.txt"}'), DONE]
+    )
+    assert [made.result for made in rollout.turns[0].calls] == ['[exit code 0]', 'x']
+
+
+def test_the_tool_budget_of_the_task_ends_the_episode(play) -> None:  # type: ignore[no-untyped-def]
+    look = call('list_dir', '{"path": "."}')
+    rollout = play([look, look, look], given=task(max_steps=2))
+    assert rollout.ending == 'tool_budget'
+    assert sum(len(turn.calls) for turn in rollout.turns) == 2
+
+
+def test_the_turn_budget_ends_the_episode(play) -> None:  # type: ignore[no-untyped-def]
+    look = call('list_dir', '{"path": "."}')
+    assert play([look, look], turns_allowed=1).ending == 'tool_budget'
+
+
+def test_an_answer_that_does_not_fit_is_named(play) -> None:  # type: ignore[no-untyped-def]
+    rollout = play([call('run_command', '{"command": "seq 200"}')], tokens=150)
+    assert rollout.ending == 'tool_answer_did_not_fit'
+    assert rollout.turns[0].calls[0].exit_code == 0
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [{'command': 'no-such-program-here'}, {'setup_commands': ['exit 3']}],
+    ids=['checker program missing', 'setup command fails'],
+)
+def test_what_is_not_the_models_fault_has_no_reward(play, fields) -> None:  # type: ignore[no-untyped-def]
+    """Case B10."""
+    rollout = play([WRITE, DONE], given=task(**fields))
+    assert rollout.verdict.outcome == 'error'
+    assert rollout.verdict.reward is None
+
+
+def test_episodes_see_nothing_of_each_other(chat: Chat, home: Path) -> None:
+    """Case D6: the same tasks twice with the same player; each workspace starts empty."""
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    turns = [call('run_command', '{"command": "ls; touch marker; mkdir -p d; chmod 000 d; sleep 600 &"}'), DONE] * 2
+    player = Player(chat, ScriptedEngine(chat.tokenizer, turns), limits, lambda: TfcodeEnv(home, 'bubblewrap'))
+    for _ in range(2):
+        for episode in player.play([task()] * 4):
+            assert episode.turns[0].calls[0].result == '[exit code 0]'
+    player.close()
+
+
+def test_a_stop_gives_the_batch_up(chat: Chat, home: Path) -> None:
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE]), limits, lambda: TfcodeEnv(home, 'bubblewrap'))
+    asked = iter([False, True])
+    with pytest.raises(Stopped):
+        player.play([task()] * 2, stop=lambda: next(asked))
+    player.close()

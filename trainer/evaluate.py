@@ -1,0 +1,188 @@
+"""Held-out success: k attempts per task with a model or an adapter, with Wilson intervals (spec sections 5 and 8).
+
+``python -m trainer.evaluate --manifest FILE --model M [--adapter DIR] -k N --out FILE`` writes the result as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from trainer.engines import open_engine
+from trainer.errors import RlvrError
+from trainer.hardware import detect
+from trainer.journal import Stage
+from trainer.manifest import read_manifest
+from trainer.models import find_model
+from trainer.policy import load_model, load_tokenizer
+from trainer.recording import Rollout
+from trainer.rollout.chat import Chat
+from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.play import EpisodeLimits, Player, record
+from trainer.sandbox import Isolation
+from trainer.statistics import wilson
+from trainer.task import TaskFile
+from trainer.validation import Document
+
+BATCH = 64
+"""Episodes played at once."""
+
+
+class TaskResult(Document):
+    """Attempts of one task; errors are no attempts."""
+
+    id: str
+    title: str
+    solved: int
+    attempts: int
+    errors: int
+    low: float
+    high: float
+
+
+class Evaluation(Document):
+    """Success of a model over tasks: ``mean`` is the share of solved attempts, ``low`` to ``high`` its 95 % interval."""
+
+    stage: str
+    k: int
+    temperature: float
+    mean: float | None
+    low: float
+    high: float
+    solved: int
+    attempts: int
+    errors: int
+    tasks: tuple[TaskResult, ...]
+
+
+def evaluate(
+    player: Player,
+    tasks: Sequence[TaskFile],
+    *,
+    k: int,
+    temperature: float,
+    stage: Stage,
+    step: int = 0,
+    on_rollout: Callable[[Rollout], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluation:
+    """Attempt every task ``k`` times. ``stop`` is asked between batches; what was attempted by then counts."""
+    wanted = [(number, task, index) for number, task in enumerate(tasks) for index in range(k)]
+    rollouts: list[Rollout] = []
+    for start in range(0, len(wanted), BATCH):
+        if stop():
+            break
+        batch = wanted[start : start + BATCH]
+        episodes = player.play([task for _, task, _ in batch])
+        for episode, (number, _, index) in zip(episodes, batch, strict=True):
+            rollout = record(episode, step=step, stage=stage, group=number, index=index, advantage=None)
+            rollouts.append(rollout)
+            if on_rollout is not None:
+                on_rollout(rollout)
+    return summarise(tasks, rollouts, k=k, temperature=temperature, stage=stage)
+
+
+def summarise(
+    tasks: Sequence[TaskFile], rollouts: Sequence[Rollout], *, k: int, temperature: float, stage: str
+) -> Evaluation:
+    """Count solved attempts per task and in total; errors are left out and counted on their own."""
+    rows = []
+    for task in tasks:
+        own = [rollout.verdict for rollout in rollouts if rollout.task == task.id]
+        scored = [verdict for verdict in own if verdict.outcome != 'error']
+        solved = sum(verdict.solved for verdict in scored)
+        low, high = wilson(solved, len(scored))
+        rows.append(
+            TaskResult(
+                id=task.id,
+                title=task.title,
+                solved=solved,
+                attempts=len(scored),
+                errors=len(own) - len(scored),
+                low=low,
+                high=high,
+            )
+        )
+    solved, attempts = sum(row.solved for row in rows), sum(row.attempts for row in rows)
+    low, high = wilson(solved, attempts)
+    return Evaluation(
+        stage=stage,
+        k=k,
+        temperature=temperature,
+        mean=solved / attempts if attempts else None,
+        low=low,
+        high=high,
+        solved=solved,
+        attempts=attempts,
+        errors=sum(row.errors for row in rows),
+        tasks=tuple(rows),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Evaluate from the command line; returns the exit code."""
+    options = _options().parse_args(arguments)
+    try:
+        result = _evaluate_model(options)
+    except RlvrError as error:
+        print(f'{error.message}\n{error.hint}'.strip(), file=sys.stderr)  # noqa: T201
+        return 1
+    options.out.write_text(json.dumps(result.model_dump(mode='json')) + '\n', encoding='utf-8')
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='python -m trainer.evaluate', description='Held-out success of a model.')
+    parser.add_argument('--manifest', type=Path, required=True)
+    parser.add_argument('--model', required=True)
+    parser.add_argument('--adapter', type=Path)
+    parser.add_argument('-k', type=int, default=4)
+    parser.add_argument('--temperature', type=float)
+    parser.add_argument('--max-completion-length', type=int)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--home', type=Path, required=True)
+    parser.add_argument('--isolation', choices=get_args(Isolation), default='bubblewrap')
+    parser.add_argument('--out', type=Path, required=True)
+    return parser
+
+
+def _evaluate_model(options: argparse.Namespace) -> Evaluation:
+    from transformers import set_seed
+
+    model = find_model(options.model)
+    tasks = read_manifest(options.manifest)
+    hardware = detect()
+    set_seed(options.seed)
+    tokenizer = load_tokenizer(model)
+    policy = load_model(model, hardware, adapter=options.adapter)
+    temperature = model.preset.temperature if options.temperature is None else options.temperature
+    limits = EpisodeLimits(
+        tokens=options.max_completion_length or model.preset.max_completion_length or 1024,
+        turns=32,
+        temperature=temperature,
+    )
+    player = Player(
+        Chat(tokenizer),
+        open_engine('plain', policy, tokenizer),
+        limits,
+        lambda: TfcodeEnv(options.home, options.isolation),
+    )
+    done = 0
+
+    def report(rollout: Rollout) -> None:
+        nonlocal done
+        done += 1
+        print(f'\r{done}/{len(tasks) * options.k}', end='', file=sys.stderr, flush=True)  # noqa: T201
+
+    try:
+        return evaluate(player, tasks, k=options.k, temperature=temperature, stage='before', on_rollout=report)
+    finally:
+        player.close()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""The trainer's side of a run folder: it appends events and recorded episodes, and looks for requests to stop."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Literal, Self
+
+from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, RolloutEvent, RunState, State
+from trainer.recording import Rollout
+from trainer.runfolder import STOP, RunFolder
+
+HEARTBEAT_S = 5.0
+Stage = Literal['train', 'before', 'during', 'after']
+
+
+class Journal:
+    """Everything a run writes down while it goes on; a heartbeat tells a reader that silence is work."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._events = EventWriter(folder.events)
+        self._rollouts = folder.rollouts.open('ab')
+        self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._beat = threading.Thread(target=self._heartbeat, name='heartbeat', daemon=True)
+        self._beat.start()
+
+    def __enter__(self) -> Self:
+        """Use as a context manager that closes the files."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the heartbeat and close the files."""
+        self._ended.set()
+        self._beat.join()
+        self._rollouts.close()
+        self._events.close()
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether somebody asked this run to stop, by a file or a signal."""
+        return self._stop.is_set() or self.folder.requested(STOP)
+
+    def request_stop(self) -> None:
+        """Ask this run to stop; safe in a signal handler."""
+        self._stop.set()
+
+    def write(self, event: Event) -> None:
+        """Append an event."""
+        self._events.write(event)
+
+    def state(self, state: RunState, reason: str = '') -> None:
+        """Say that the run entered a state."""
+        self.write(State(state=state, reason=reason))
+
+    def notice(self, text: str, *, level: Literal['info', 'warning', 'error'] = 'info', setting: str = '') -> None:
+        """Tell the user something."""
+        self.write(Notice(level=level, text=text, setting=setting))
+
+    def artifact(self, kind: str, path: str, sha256: str = '') -> None:
+        """Name a file or folder the run made."""
+        self.write(Artifact(kind=kind, path=path, sha256=sha256))
+
+    def rollout(self, rollout: Rollout, stage: Stage) -> None:
+        """Record an episode and point to it; a record that cannot be written does not end the run."""
+        line = json.dumps(rollout.model_dump(mode='json', exclude_none=True), ensure_ascii=False).encode(
+            'utf-8', errors='replace'
+        )
+        try:
+            offset = self._rollouts.tell()
+            self._rollouts.write(line + b'\n')
+            self._rollouts.flush()
+        except OSError as error:
+            self.notice(f'A rollout could not be recorded: {error}', level='warning')
+            return
+        self.write(
+            RolloutEvent(
+                step=rollout.step,
+                task=rollout.task,
+                group=rollout.group,
+                index=rollout.index,
+                stage=stage,
+                outcome=rollout.verdict.outcome,
+                reward=rollout.verdict.reward,
+                offset=offset,
+            )
+        )
+
+    def _heartbeat(self) -> None:
+        while not self._ended.wait(HEARTBEAT_S):
+            self.write(Heartbeat())

@@ -1,0 +1,1 @@
+"""Episodes: prompt → turns with tools in a sandbox → verdict, many side by side, each one recorded."""

@@ -1,0 +1,109 @@
+"""The environment ``tfcode``: a task's sandbox, the four tools over it, and the verdict at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainer.attempt import prepare
+from trainer.checkers.grading import grade_sandbox
+from trainer.errors import SandboxError
+from trainer.sandbox import Isolation
+from trainer.sandbox.protocol import Sandbox
+from trainer.task import TaskSpec
+from trainer.tools import ToolResult, call_tool
+from trainer.verdict import Verdict
+
+
+class TfcodeEnv:
+    """One episode's workspace; reusable by ``reset``, never shared between two episodes.
+
+    The public methods besides ``reset`` and ``get_reward`` are the model's tools, so everything else is private.
+    What goes wrong in the sandbox is kept and becomes an ``error`` verdict: it never ends a run and is never a 0.
+    """
+
+    def __init__(self, home: Path, isolation: Isolation) -> None:
+        self._home = home
+        self._isolation = isolation
+        self._spec: TaskSpec | None = None
+        self._sandbox: Sandbox | None = None
+        self._broken: str = ''
+        self._verdict: Verdict | None = None
+
+    def reset(self, task_spec: str | TaskSpec, **_: object) -> None:
+        """Start an episode in a fresh sandbox: setup files written, setup commands run."""
+        self._close()
+        self._broken, self._verdict = '', None
+        self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
+        try:
+            self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation)
+        except (SandboxError, OSError) as error:
+            self._broken = str(error)
+
+    def run_command(self, command: str) -> str:
+        """Run a shell command in the workspace.
+
+        Args:
+            command: The command line.
+
+        """
+        return self._call('run_command', {'command': command}).text
+
+    def read_file(self, path: str) -> str:
+        """Read a text file of the workspace.
+
+        Args:
+            path: Path relative to the workspace.
+
+        """
+        return self._call('read_file', {'path': path}).text
+
+    def write_file(self, path: str, content: str) -> str:
+        """Write a text file, replacing it if it exists.
+
+        Args:
+            path: Path relative to the workspace.
+            content: The whole new content.
+
+        """
+        return self._call('write_file', {'path': path, 'content': content}).text
+
+    def list_dir(self, path: str) -> str:
+        """List a folder of the workspace.
+
+        Args:
+            path: Path relative to the workspace.
+
+        """
+        return self._call('list_dir', {'path': path}).text
+
+    def get_reward(self) -> float | None:
+        """End the episode and return its reward; ``None`` for an error."""
+        return self._grade().reward
+
+    def _call(self, name: str, args: Mapping[str, object]) -> ToolResult:
+        if self._sandbox is None:
+            return ToolResult(text='error: the sandbox is not available', ok=False)
+        try:
+            return call_tool(self._sandbox, name, args)
+        except (SandboxError, OSError) as error:
+            self._broken = str(error)
+            self._close()
+            return ToolResult(text='error: the sandbox is not available', ok=False)
+
+    def _grade(self) -> Verdict:
+        """End every process, check the final workspace, and close; the verdict is kept for further calls."""
+        if self._verdict is None:
+            self._verdict = self._check()
+            self._close()
+        return self._verdict
+
+    def _check(self) -> Verdict:
+        if self._spec is None or self._sandbox is None:
+            return Verdict.not_scored(self._broken or 'the episode never started')
+        return grade_sandbox(self._spec, self._sandbox, home=self._home, isolation=self._isolation)
+
+    def _close(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None

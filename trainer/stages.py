@@ -1,0 +1,166 @@
+"""The stages of a run in their order: prepare, measure before, train, save the adapter, measure after."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import set_seed
+from transformers.utils.logging import disable_progress_bar
+
+from trainer.adapters import save_adapter, write_model_card
+from trainer.config import Plan, RunConfig, resolve
+from trainer.engines import open_engine
+from trainer.errors import SandboxUnavailable
+from trainer.evaluate import Evaluation, evaluate
+from trainer.events import Metrics, RunState
+from trainer.grpo import GrpoRun
+from trainer.hardware import Hardware, detect
+from trainer.journal import Journal
+from trainer.models import ModelInfo
+from trainer.policy import load_model, load_tokenizer
+from trainer.rollout.chat import Chat
+from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.play import EpisodeLimits, Player
+from trainer.runfolder import RunFolder
+from trainer.sandbox.probe import probe
+from trainer.task import TaskFile
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended."""
+
+    state: RunState
+    reason: str = ''
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every stage needs."""
+
+    folder: RunFolder
+    journal: Journal
+    config: RunConfig
+    model: ModelInfo
+    plan: Plan
+    hardware: Hardware
+    tokenizer: Any
+    tasks: Sequence[TaskFile]
+    held_out: Sequence[TaskFile]
+
+    @property
+    def home(self) -> Path:
+        """Data folder with the Python environments of sandboxes."""
+        return Path(self.config.home or self.folder.path / 'home')
+
+    def player(self, policy: Any) -> Player:
+        """A player of episodes with the policy as it stands."""
+        limits = EpisodeLimits(self.plan.max_completion_length, self.plan.max_turns, self.plan.temperature)
+        engine = open_engine(self.plan.engine, policy, self.tokenizer)
+        return Player(Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation))
+
+
+def run_stages(folder: RunFolder, journal: Journal) -> Ending:
+    """Run every stage; return how it ended. Raises ``RlvrError`` where a stage cannot do its work."""
+    disable_progress_bar()
+    run = _prepare(folder, journal)
+    policy = load_model(run.model, run.hardware)
+    before = _measure(run, policy, 'before', step=0)
+    if journal.stop_requested:
+        return Ending('stopped', 'stopped before training')
+    journal.state('training')
+    stage = GrpoRun(run.config, run.plan, run.tasks, journal, run.hardware)
+    policy = stage.train(policy, run.tokenizer, run.player)
+    sums = save_adapter(
+        folder.adapter,
+        policy,
+        run.tokenizer,
+        config=run.config,
+        model=run.model,
+        plan=run.plan,
+        tasks=run.tasks,
+        step=stage.steps,
+    )
+    stopped = bool(stage.stop_reason)
+    after = None if stopped else _measure(run, policy, 'after', step=stage.steps)
+    write_model_card(
+        folder.adapter,
+        config=run.config,
+        model=run.model,
+        plan=run.plan,
+        step=stage.steps,
+        before=before,
+        after=after,
+    )
+    journal.artifact('adapter', 'adapter', sums.get('adapter_model.safetensors', ''))
+    state: Literal['finished', 'stopped', 'failed'] = 'finished'
+    if stage.failed or stopped:
+        state = 'failed' if stage.failed else 'stopped'
+    _write(
+        folder.path / 'summary.json',
+        {
+            'state': state,
+            'steps': stage.steps,
+            'before': before.mean if before else None,
+            'after': after.mean if after else None,
+            'adapter': str(folder.adapter),
+        },
+    )
+    return Ending(state, stage.stop_reason)
+
+
+def _prepare(folder: RunFolder, journal: Journal) -> Run:
+    config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
+    model, plan = resolve(config, len(tasks))
+    _write(folder.path / 'plan.json', plan.model_dump(mode='json'))
+    for note in plan.notes:
+        journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
+    isolation = probe(config.isolation)
+    if not isolation.proven and config.isolation != 'unsafe':
+        raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
+    _write(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
+    journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
+    hardware = detect()
+    journal.notice(f'Device: {hardware.name}, {hardware.precision}')
+    if hardware.device == 'cpu':
+        torch.set_num_threads(os.cpu_count() or 1)
+    set_seed(config.settings.seed)
+    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out)
+
+
+def _measure(run: Run, policy: Any, stage: Literal['before', 'after'], *, step: int) -> Evaluation | None:
+    """Held-out success of the policy as it stands, written beside the events; ``None`` where there is nothing to do."""
+    k = run.config.settings.held_out_attempts
+    if not run.held_out or not k:
+        return None
+    run.journal.state('evaluating', f'held-out success {stage} training')
+    player = run.player(policy)
+    try:
+        result = evaluate(
+            player,
+            run.held_out,
+            k=k,
+            temperature=run.plan.temperature,
+            stage=stage,
+            step=step,
+            on_rollout=lambda rollout: run.journal.rollout(rollout, stage),
+            stop=lambda: run.journal.stop_requested,
+        )
+    finally:
+        player.close()
+    name = f'evaluation-{stage}.json'
+    _write(run.folder.path / name, result.model_dump(mode='json'))
+    run.journal.artifact('evaluation', name)
+    if result.mean is not None:
+        run.journal.write(Metrics(step=step, values={'held_out/success': result.mean}))
+    return result
+
+
+def _write(path: Path, data: object) -> None:
+    path.write_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n', encoding='utf-8')
