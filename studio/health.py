@@ -280,3 +280,19 @@ def _loss(read: _Reader) -> Condition | None:
         title='Loss near 0 is normal',
         text='Advantages sum to 0 in a group. Watch the reward, not the loss',
     )
+
+
+def solved_tasks(groups: Mapping[str, Sequence[float | None]]) -> Condition | None:
+    """Tasks whose last three groups were all solved: ``groups`` has their mean rewards by title, oldest first."""
+    solved = [title for title, means in groups.items() if len(means) >= 3 and all(mean == 1.0 for mean in means[-3:])]
+    if not solved:
+        return None
+    count = '1 task is' if len(solved) == 1 else f'{len(solved)} of {len(groups)} tasks are'
+    shown = ', '.join(title[:60] for title in solved[:2]) + (', …' if len(solved) > 2 else '')
+    return Condition(
+        key='solved',
+        level='info',
+        title=f'{count} solved every time',
+        text=f'No gradient is left in {"it" if len(solved) == 1 else "them"}: {shown}',
+        setting='tasks',
+    )

@@ -19,7 +19,7 @@ from trainer.validation import Document
 Column = tuple[Sequence[int], Sequence[float]]
 """Steps and values of one metric."""
 
-Format = Literal['share', 'score', 'number', 'seconds']
+Format = Literal['share', 'score', 'number', 'seconds', 'tiny']
 
 LIMIT: Final = 1000
 """Points drawn of one series; twice as many, and the chart asks for its history again."""
@@ -40,12 +40,16 @@ class Series(Document):
 
 
 class Axis(Document):
-    """A vertical axis. Without ``range`` it starts at 0 and grows; ``top`` is the least it shows."""
+    """A vertical axis. Without ``range`` it starts at 0 and grows; ``top`` is the least it shows.
+
+    ``signed``: values may lie below 0.
+    """
 
     tickformat: str = ''
     suffix: str = ''
     range: tuple[float, float] | None = None
     top: float | None = None
+    signed: bool = False
 
 
 class ChartSpec(Document):
@@ -76,6 +80,8 @@ class LiveChart(ui.element, component='live_chart.js'):
         """Draw an empty chart; ``on_view(mode, smooth)`` is told what the browser shows (``follow|full|free``)."""
         super().__init__()
         self.spec = spec
+        self.figure: ui.element = self
+        """The element that speaks for the chart: it carries ``role=img`` and a sentence."""
         self._props['spec'] = spec.model_dump(mode='json') | {'bars': spec.bars}
         self._props['group'] = group
         self._last: dict[str, int] = {}
@@ -99,7 +105,11 @@ class LiveChart(ui.element, component='live_chart.js'):
         self._send('load', points)
 
     def append(self, columns: Mapping[str, Column]) -> bool:
-        """Draw new points. ``False``: too many are drawn, load the thinned history again."""
+        """Draw new points. ``False``: too many are drawn, load the thinned history again.
+
+        Steps that are drawn already are left out, so a step may be handed over twice.
+        """
+        columns = self._fresh(columns)
         fresh = max((len(columns[name][0]) for name in self.spec.metrics if name in columns), default=0)
         if not fresh:
             return True
@@ -112,6 +122,17 @@ class LiveChart(ui.element, component='live_chart.js'):
                 self._last[series.key] = points[series.key]['x'][-1]
         self._send('append', points)
         return True
+
+    def _fresh(self, columns: Mapping[str, Column]) -> dict[str, Column]:
+        fresh: dict[str, Column] = {}
+        for series in self.spec.series:
+            for name in series.key.split('|'):
+                steps, values = columns.get(name, ((), ()))
+                last = self._last.get(series.key, -1)
+                kept = [(step, value) for step, value in zip(steps, values, strict=True) if step > last]
+                if kept:
+                    fresh[name] = ([step for step, _ in kept], [value for _, value in kept])
+        return fresh
 
     def set_view(self, *, mode: str | None = None, smooth: bool | None = None) -> Self:
         """Change what all charts of the group show."""

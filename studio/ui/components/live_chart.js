@@ -8,6 +8,7 @@ const formats = {
   share: (v) => `${Math.round(v * 100)}%`,
   score: (v) => v.toFixed(2),
   number: (v) => Math.round(v).toLocaleString("en-US"),
+  tiny: (v) => v.toPrecision(2),
   seconds: (v) => `${v < 10 ? v.toFixed(1) : Math.round(v)} s`,
 };
 
@@ -147,7 +148,7 @@ export default {
     layout() {
       const font = { family: "Inter, system-ui, sans-serif", size: 11, color: token("axis"), weight: 500 };
       const axis = (spec) => ({
-        rangemode: "tozero",
+        rangemode: spec.signed ? "normal" : "tozero",
         ...(spec.range ? { range: [...spec.range], autorange: false } : { autorange: true }),
         tickformat: spec.tickformat,
         ticksuffix: spec.suffix ?? "",
@@ -156,7 +157,7 @@ export default {
         zeroline: false,
         gridcolor: token("grid"),
         tickfont: font,
-        ...(spec.top ? { autorangeoptions: { minallowed: 0, include: spec.top } } : { autorangeoptions: { minallowed: 0 } }),
+        autorangeoptions: { ...(spec.signed ? {} : { minallowed: 0 }), ...(spec.top ? { include: spec.top } : {}) },
       });
       const layout = {
         uirevision: "keep",

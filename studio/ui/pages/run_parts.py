@@ -1,0 +1,298 @@
+"""The parts of the run page around its charts: progress, health, outcome, events, machine and log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from nicegui import ui
+
+from studio import health
+from studio.results import EvaluationView, TaskResult
+from studio.run_views import HeatRow, RunView, Series
+from studio.ui.components.before_after import Pair, Share
+from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.panel import measure, panel
+from studio.ui.components.wording import STATES, duration, plural, size
+from studio.ui.pages.run_reading import Machine
+from trainer.events import AnyEvent, Artifact, Notice, State
+
+SILENT_S: Final = 45.0
+"""After this without a sign of life the page says so."""
+LOG_CHARS: Final = 200_000
+
+
+class StateChip(ui.element):
+    """The state of a run as a chip; a live one has the pulsing dot."""
+
+    def __init__(self) -> None:
+        super().__init__('span')
+        self.props('role=status')
+        self._shown = ''
+
+    def show(self, view: RunView) -> None:
+        """Bring it up to date."""
+        word, kind, icon = state_words(view)
+        if word == self._shown:
+            return
+        self._shown = word
+        self.classes(replace=f'chip lg {kind}')
+        self.clear()
+        with self:
+            if icon:
+                Icon(icon, 'ic-xs')
+            else:
+                ui.element('span').classes('dot pulse')
+            Text(word)
+
+
+def state_words(view: RunView) -> tuple[str, str, str]:
+    """Word, colour and icon of a run's state."""
+    word, kind, icon = STATES[view.state]
+    if view.stopping:
+        return 'Stopping', 'warn', 'hourglass'
+    if view.can_start:
+        return 'Not started', '', 'circle-dashed'
+    if view.state == 'stopped' and view.step:
+        return f'Stopped at {view.step}', kind, icon
+    return word, kind, icon
+
+
+class Progress:
+    """The strip below the top bar: step, bar, times, reward, rollouts."""
+
+    def __init__(self) -> None:
+        self._step = measure('Step')
+        with ui.element('div').classes('prog'), ui.element('div').classes('meter') as self._meter:
+            self._meter.props('role=progressbar aria-label="Training progress" aria-valuemin=0')
+            self._bar = ui.element('i').style('--v: 0%; --k: var(--accent)')
+        self._eta = measure('ETA')
+        self._elapsed = measure('Elapsed')
+        self._reward = measure('Reward now')
+        self._rollouts = measure('Rollouts', 'hide-s')
+
+    def show(self, view: RunView, rollouts: int | None) -> None:
+        """Bring it up to date."""
+        share = view.step / view.total if view.total else 0.0
+        self._step.set_text(f'{view.step:,} of {view.total:,}' if view.total else f'{view.step:,}')
+        self._bar.style(f'--v: {min(1.0, share):.1%}; --k: var(--accent)')
+        self._meter.props(f'aria-valuenow={view.step} aria-valuemax={view.total}')
+        self._eta.set_text('done' if view.is_final else duration(view.eta_s))
+        self._elapsed.set_text(duration(view.elapsed_s))
+        reward = view.latest.get(health.REWARD)
+        self._reward.set_text('–' if reward is None else f'{reward:.2f}')  # noqa: RUF001
+        if rollouts is not None:
+            self._rollouts.set_text(f'{rollouts:,}')
+
+
+class HealthStrip(ui.element):
+    """What the series mean; redrawn only when it changes."""
+
+    def __init__(self) -> None:
+        super().__init__('div')
+        self.classes('health').props('role=list aria-label="Run health" aria-live=polite')
+        self._shown: tuple[health.Condition, ...] = ()
+
+    def show(self, found: Sequence[health.Condition]) -> None:
+        """Bring it up to date."""
+        if tuple(found) == self._shown:
+            return
+        self._shown = tuple(found)
+        self.clear()
+        icons = {'ok': 'trending-up', 'warn': 'triangle-alert', 'info': 'info'}
+        with self:
+            for condition in found:
+                with ui.element('div').classes(f'hl {condition.level}').props('role=listitem'):
+                    Icon(icons[condition.level])
+                    with ui.element('span'):
+                        Text(condition.title, 'b')
+                        Text(f' {condition.text}', classes='t2')
+
+
+def conditions(view: RunView, columns: Mapping[str, Series], rows: Sequence[HeatRow]) -> list[health.Condition]:
+    """Everything to say about a run now: silence first, then what its series mean, then tasks that are done."""
+    rl = view.settings.get('rl', {})
+    found = list(
+        health.conditions(
+            columns,
+            max_completion_length=rl.get('maxCompletionLength', 1024),
+            entropy_coef=rl.get('entropyCoef', 0.05),
+            max_error_share=view.settings.get('maxErrorShare', 0.2),
+        )
+    )
+    if view.is_active and view.silent_s is not None and view.silent_s > SILENT_S:
+        last = f' Its last line: {view.last_line}' if view.last_line else ' Its log is empty.'
+        text = f'The trainer lives but has written nothing since.{last}'
+        # Tens of seconds, so that the strip is not redrawn at every tick.
+        quiet = duration(view.silent_s // 10 * 10)
+        found.insert(0, health.Condition(key='silent', level='warn', title=f'No sign of life for {quiet}', text=text))
+    solved = health.solved_tasks({row.title: [cell.mean for cell in row.cells] for row in rows})
+    if solved is not None and not view.is_final:
+        found.append(solved)
+    return found
+
+
+class Outcome(ui.element):
+    """How a run ended where it did not finish: cause, last lines, what to do."""
+
+    def __init__(self) -> None:
+        super().__init__('div')
+        self._shown: tuple[str, str] = ('', '')
+
+    def show(self, view: RunView, log: Sequence[str]) -> None:
+        """Bring it up to date."""
+        if view.state not in ('failed', 'interrupted') or (view.state, view.reason) == self._shown:
+            return
+        self._shown = (view.state, view.reason)
+        self.clear()
+        with self, ui.element('div').classes('fail' if view.state == 'failed' else 'fail warn').props('role=alert'):
+            Icon('circle-x' if view.state == 'failed' else 'triangle-alert')
+            with ui.element('div'):
+                word = 'The run failed' if view.state == 'failed' else 'The run was interrupted'
+                Text(f'{word} at step {view.step}: {view.reason}', 'b')
+                Text(advice(view.reason), 'p')
+                if log:
+                    lines = Text('\n'.join(log[-50:]), 'pre')
+                    lines.props('tabindex=0 aria-label="Last lines of the log"')
+                    ui.run_javascript(f'const e = getHtmlElement({lines.id}); if (e) e.scrollTop = e.scrollHeight')
+            Button('Start again', icon='rotate-ccw', on_click=lambda: ui.navigate.to(f'/train?copy={view.id}'))
+
+
+def advice(reason: str) -> str:
+    """What to do about a failure, by its cause."""
+    low = reason.lower()
+    if 'out of memory' in low or 'sigkill' in low:
+        return 'Lower numGenerations or maxCompletionLength, or choose a smaller model. Then start again.'
+    if 'error share' in low or 'checker' in low:
+        return 'Open a hatched cell below to see what the checker said, mend the task, then start again.'
+    if 'pip' in low or 'package' in low or 'requirement' in low:
+        return 'Check pipPackages: each must be installable by its name. Then start again.'
+    if 'sandbox' in low or 'bubblewrap' in low:
+        return 'Open Settings to see which isolation this machine offers.'
+    if 'no exit code' in low:
+        return 'The machine may have been switched off. What was measured is kept; start again for a new run.'
+    return 'The last lines of its log say more. What was measured until then is kept.'
+
+
+class Events(ui.element):
+    """What happened, newest first."""
+
+    def __init__(self) -> None:
+        super().__init__('ol')
+        self.classes('ev').props('tabindex=0 aria-label="Events, newest first"')
+
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Put new events on top."""
+        for event in events:
+            text, kind = event_words(event)
+            if not text:
+                continue
+            with self, ui.element('li') as line:
+                Text(clock(event.time), classes='s num')
+                Text(text, classes=kind)
+            line.move(target_index=0)
+
+
+def event_words(event: AnyEvent) -> tuple[str, str]:
+    """An event in words and its colour class; empty for what is no news."""
+    if isinstance(event, State):
+        word = STATES[event.state][0]
+        return (f'{word}: {event.reason}' if event.reason else word), 'error' if event.state == 'failed' else ''
+    if isinstance(event, Notice):
+        setting = f' ({event.setting})' if event.setting and event.setting not in event.text else ''
+        return event.text + setting, event.level
+    if isinstance(event, Artifact):
+        return f'Saved: {event.kind}', ''
+    return '', ''
+
+
+def clock(moment: float) -> str:
+    """Hours and minutes in local time."""
+    return datetime.fromtimestamp(moment, UTC).astimezone().strftime('%H:%M') if moment else ''
+
+
+class MachineCard:
+    """Meters of this machine while a run works."""
+
+    def __init__(self) -> None:
+        with panel('Machine', flat=True) as head:
+            with head:
+                spacer()
+                self._speed = Text(classes='t3 t-small num')
+            with ui.element('div').classes('sys'):
+                self._cpu = self._row('CPU')
+                self._memory = self._row('Memory')
+                self._trainer = self._row('Trainer')
+
+    def show(self, machine: Machine | None, speed: float | None) -> None:
+        """Bring the meters up to date."""
+        self._speed.set_text('' if speed is None else f'{speed:,.0f} tok/s')
+        if machine is None:
+            for bar, text in (self._cpu, self._memory, self._trainer):
+                bar.style('--v: 0%')
+                text.set_text('–')  # noqa: RUF001
+            return
+        self._fill(self._cpu, machine.cpu, f'{machine.cpu:.0%} · {plural(machine.cores, "core")}')
+        self._fill(self._memory, machine.used / machine.total, f'{size(machine.used)} of {size(machine.total)}')
+        share = (machine.trainer or 0) / machine.total
+        self._fill(self._trainer, share, '–' if machine.trainer is None else size(machine.trainer))  # noqa: RUF001
+
+    def _row(self, name: str) -> tuple[ui.element, Text]:
+        with ui.element('div').classes('rw'):
+            Text(name, classes='t2')
+            with ui.element('div').classes('meter'):
+                bar = ui.element('i').style('--v: 0%; --k: var(--c1)')
+            return bar, Text('–', classes='v')  # noqa: RUF001
+
+    def _fill(self, row: tuple[ui.element, Text], share: float, text: str) -> None:
+        row[0].style(f'--v: {min(1.0, share):.0%}')
+        row[1].set_text(text)
+
+
+class Log(ui.element):
+    """The tail of the trainer's log; follows only while it is scrolled to its end."""
+
+    def __init__(self) -> None:
+        super().__init__('pre')
+        self.classes('log').props('role=log tabindex=0 aria-label="Trainer log"')
+
+    def add(self, text: str) -> None:
+        """Append lines, as text."""
+        if not text:
+            return
+        ui.run_javascript(
+            f'const e = getHtmlElement({self.id}); if (e) {{'
+            ' const end = e.scrollHeight - e.scrollTop - e.clientHeight < 24;'
+            f' e.append(document.createTextNode({json.dumps(text)}));'
+            f' while (e.childNodes.length > 1 && e.textContent.length > {LOG_CHARS}) e.firstChild.remove();'
+            ' if (end) e.scrollTop = e.scrollHeight; }'
+        )
+
+
+def share(view: EvaluationView | None) -> Share | None:
+    """The totals of an evaluation for the before/after card."""
+    if view is None:
+        return None
+    return Share(view.mean, view.low, view.high, view.solved, view.attempts)
+
+
+def pairs(before: EvaluationView | None, after: EvaluationView | None) -> list[Pair]:
+    """The held-out tasks of two evaluations side by side, the largest gain first."""
+    first = {task.id: task for task in before.tasks} if before else {}
+    second = {task.id: task for task in after.tasks} if after else {}
+    found = []
+    for id in dict.fromkeys((*second, *first)):
+        old, new = first.get(id), second.get(id)
+        title = (new or old).title or id if (new or old) else id  # type: ignore[union-attr]
+        found.append(Pair(id, title, _task_share(old), _task_share(new)))
+    return sorted(found, key=lambda pair: -((pair.after.mean or 0) if pair.after else 0))
+
+
+def _task_share(task: TaskResult | None) -> Share | None:
+    if task is None:
+        return None
+    scored = task.attempts - task.errors
+    mean = task.solved / scored if scored > 0 else None
+    return Share(mean, task.low, task.high, task.solved, task.attempts)
