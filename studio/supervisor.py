@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import threading
 import time
 from datetime import UTC, datetime
@@ -17,7 +18,6 @@ from sqlmodel import Session, col, select
 
 from studio.ingest import ingest
 from studio.launchers import LocalLauncher
-from studio.launchers.local import reap
 from studio.runs import Runs, release
 from studio.store.database import Busy, Database
 from studio.store.ids import is_id
@@ -70,8 +70,6 @@ class Supervisor:
 
     def adopt(self) -> None:
         """Take run folders into the store that it does not know, and remove what a cut-short deletion left."""
-        import shutil
-
         root = self._runs.folder_path('')
         if not root.is_dir():
             return
@@ -105,7 +103,6 @@ class Supervisor:
         while not self._stopped.is_set():
             try:
                 self.tick()
-                reap()
             except Busy as busy:
                 _log.info('%s', busy)
             except Exception:

@@ -9,12 +9,9 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
-
-import psutil
 
 import trainer
 from studio.launchers.tree import end_all, members
@@ -53,27 +50,28 @@ class LocalLauncher:
         (folder.path / 'exit.json').unlink(missing_ok=True)
         path = str(folder.path.resolve())
         script = Path(__file__).with_name('wait.py')
-        waiter = subprocess.Popen(
-            [sys.executable, '-I', '-S', str(script), path, *self.command, path],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=path,
-            env={**child_environment(os.environ), TOKEN: secrets.token_hex(16)},
-            start_new_session=True,
-            close_fds=True,
-        )
-        deadline = time.monotonic() + CLAIM_S
-        while time.monotonic() < deadline:
-            claim = folder.claim()
-            if claim is not None:
-                return claim
-            if waiter.poll() is not None:
-                break
-            time.sleep(0.01)
-        raise RunFolderError(
-            f'The trainer could not be started on {path}', hint='See whether the disk is full, and trainer.log there.'
-        )
+        # Returns as soon as the claim is written: the waiting parent detaches itself.
+        try:
+            started = subprocess.run(
+                [sys.executable, '-I', '-S', str(script), path, *self.command, path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=path,
+                env={**child_environment(os.environ), TOKEN: secrets.token_hex(16)},
+                timeout=CLAIM_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise RunFolderError(f'The trainer did not start within {CLAIM_S:g} s on {path}') from None
+        claim = folder.claim()
+        if claim is None:
+            said = started.stderr.decode('utf-8', 'replace').strip().splitlines()
+            raise RunFolderError(
+                f'The trainer could not be started on {path}' + (f': {said[-1]}' if said else ''),
+                hint='See whether the disk is full or the folder cannot be written.',
+            )
+        return claim
 
     def end(self, claim: Claim) -> None:
         """End the trainer and everything it started, in its own or other sessions; return when all are gone."""
@@ -97,10 +95,3 @@ def _allowed(name: str) -> bool:
     if any(word in name.upper().split('_') for word in SECRET_WORDS):
         return False
     return name in ALLOWED or name.startswith(ALLOWED_PREFIXES)
-
-
-def reap() -> None:
-    """Collect waiting parents that have ended, so that none stays as a zombie of this process."""
-    for child in psutil.Process().children():
-        if child.status() == psutil.STATUS_ZOMBIE:
-            os.waitpid(child.pid, os.WNOHANG)

@@ -14,18 +14,36 @@ SIGKILL = 9  # the signal module would double what this process weighs
 
 
 def main(folder: str, command: list[str]) -> None:
-    """Run the command to its end; write claim.json, then exit.json."""
+    """Detach, run the command to its end; write claim.json, then exit.json."""
+    claimed = detach()
     become_subreaper()
     pid = os.fork()
     if pid == 0:
         execute(folder, command)
     token = os.environ.get('RLVR_RUN_TOKEN', '')
     write(folder, 'claim.json', f'{{"pid": {pid}, "started": {start_time(pid)!r}, "token": "{token}"}}')
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # until now the launcher read what went wrong
+    os.close(claimed)
     status = wait_for(pid)
     code = os.waitstatus_to_exitcode(status)
     how = f'"signal": {-code}' if code < 0 else f'"code": {code}'
     end_what_is_left()
     write(folder, 'exit.json', f'{{{how}, "time": {time.time()!r}}}')
+
+
+def detach() -> int:
+    """Go on in a process that belongs to nobody, in its own session; the first one ends when the claim is written.
+
+    Returns the descriptor to close then.
+    """
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    os.setsid()
+    return writer
 
 
 def execute(folder: str, command: list[str]) -> None:

@@ -14,7 +14,7 @@ from sqlmodel import Session, create_engine
 
 from trainer.errors import StoreError
 
-BUSY_S: Final = 10.0
+BUSY_S = 10.0
 """Seconds a session waits for another writer before it says busy."""
 MIGRATIONS: Final = Path(__file__).parent / 'migrations'
 
@@ -26,12 +26,14 @@ class Busy(StoreError):
 class Database:
     """Opens sessions. Thread-safe; a SQLite file is made where there is none."""
 
-    def __init__(self, url: str, *, busy_s: float = BUSY_S) -> None:
+    def __init__(self, url: str, *, busy_s: float | None = None) -> None:
         parsed = make_url(url)
         self.is_sqlite = parsed.get_backend_name() == 'sqlite'
         if self.is_sqlite and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        self.engine = create_engine(url, connect_args={'timeout': busy_s} if self.is_sqlite else {})
+        self.engine = create_engine(
+            url, connect_args={'timeout': BUSY_S if busy_s is None else busy_s} if self.is_sqlite else {}
+        )
         if self.is_sqlite:
             event.listen(self.engine, 'connect', _prepare_sqlite)
             event.listen(self.engine, 'begin', _begin_sqlite)

@@ -44,6 +44,13 @@ def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
     return value
 
 
+def grandchildren(folder: Path) -> list[int]:
+    """Process numbers of the two that ``--children`` starts, once both run."""
+    path = folder / 'children.txt'
+    until(lambda: path.exists() and path.read_text(encoding='utf-8').count('\n') == 2)
+    return [int(line) for line in path.read_text(encoding='utf-8').split()]
+
+
 def ended(studio: Studio, run_id: str, seconds: float = 20) -> RunView:
     """Wait for the end of a run."""
     until(lambda: studio.runs.get(run_id).is_final, seconds)

@@ -91,7 +91,7 @@ def write_rollout(folder: RunFolder, events: EventWriter, step: int, task: str, 
 
 
 def start_children(folder: Path) -> None:
-    deaf = 'import os, signal, sys, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)'
+    deaf = 'import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)'
     other = f'import subprocess, sys; subprocess.Popen([sys.executable, "-c", {deaf!r}], start_new_session=True)'
     with (folder / 'children.txt').open('w', encoding='utf-8') as file:
         subprocess.Popen([sys.executable, '-c', deaf], stdout=file)
