@@ -21,12 +21,18 @@ class CheckerConfig(Document):
     """Settings that every checker kind takes beside its own."""
 
     timeout_s: float = Field(
-        default=CHECK_TIMEOUT_S, ge=1, le=3600, title='Time limit', description='Seconds the checker may take.'
+        default=CHECK_TIMEOUT_S,
+        ge=1,
+        le=3600,
+        allow_inf_nan=False,
+        title='Time limit',
+        description='Seconds the checker may take.',
     )
     protect: tuple[FilePath, ...] | None = Field(
         default=None,
         title='Protected files',
-        description="Setup files restored before the check. Empty: those that the checker's own settings name.",
+        description='Setup files put back as you wrote them before the check. Not set: those the checker itself names. '
+        'An empty list: none, the model may change them all.',
     )
 
 
@@ -39,13 +45,18 @@ class CheckContext:
     author_files: Mapping[str, str]
     """The task's setup files, path → text: what the author wrote, never what the candidate left."""
     open_sandbox: Callable[..., Sandbox]
-    """Opens a fresh sandbox over a copy of ``workspace``; keyword arguments add mounts and environment."""
+    """Opens a fresh sandbox over a copy of ``workspace``, or of the host folder given as ``workspace=``."""
+    protected: frozenset[str] = frozenset()
+    """Which of the author's files were restored."""
 
 
 class Checker(Protocol):
     """One checker: frozen settings with a ``type``, and the behaviour."""
 
-    type: str
+    @property
+    def type(self) -> str:
+        """The kind, as it stands in the task document."""
+        ...
 
     @property
     def config(self) -> CheckerConfig:
@@ -53,9 +64,17 @@ class Checker(Protocol):
         ...
 
     def rests_on(self, author_files: Mapping[str, str]) -> frozenset[str]:
-        """Author's files the verdict depends on: restored before every check."""
+        """Author's files the verdict depends on: restored before every check unless ``protect`` says otherwise."""
         ...
 
     def check(self, context: CheckContext) -> Verdict:
         """Look at the final workspace and say what it is worth. Raises ``CheckerError`` or ``SandboxError``."""
+        ...
+
+    def reward_sentence(self) -> str:
+        """Say in one sentence what the reward will be."""
+        ...
+
+    def weakness(self) -> str:
+        """Say what a model could exploit and how to harden the task, or an empty text."""
         ...
