@@ -24,6 +24,7 @@ from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player, record
 from trainer.sandbox import Isolation
+from trainer.sandbox.python_env import base_environment
 from trainer.statistics import wilson
 from trainer.task import TaskFile
 from trainer.validation import Document
@@ -45,7 +46,7 @@ class TaskResult(Document):
 
 
 class Evaluation(Document):
-    """Success of a model over tasks: ``mean`` is the share of solved attempts, ``low`` to ``high`` its 95 % interval."""
+    """Success over tasks: ``mean`` is the share of solved attempts, ``low`` to ``high`` its 95 % interval."""
 
     stage: str
     k: int
@@ -160,6 +161,7 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
     tokenizer = load_tokenizer(model)
     policy = load_model(model, hardware, adapter=options.adapter)
     temperature = model.preset.temperature if options.temperature is None else options.temperature
+    python = base_environment(options.home)
     limits = EpisodeLimits(
         tokens=options.max_completion_length or model.preset.max_completion_length or 1024,
         turns=32,
@@ -169,7 +171,7 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
         Chat(tokenizer),
         open_engine('plain', policy, tokenizer),
         limits,
-        lambda: TfcodeEnv(options.home, options.isolation),
+        lambda: TfcodeEnv(options.home, options.isolation, python),
     )
     done = 0
 

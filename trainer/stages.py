@@ -29,6 +29,7 @@ from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
 from trainer.runfolder import RunFolder
 from trainer.sandbox.probe import probe
+from trainer.sandbox.python_env import base_environment
 from trainer.task import TaskFile
 
 
@@ -63,7 +64,8 @@ class Run:
         """A player of episodes with the policy as it stands."""
         limits = EpisodeLimits(self.plan.max_completion_length, self.plan.max_turns, self.plan.temperature)
         engine = open_engine(self.plan.engine, policy, self.tokenizer)
-        return Player(Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation))
+        python = base_environment(self.home)
+        return Player(Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, python))
 
 
 def run_stages(folder: RunFolder, journal: Journal) -> Ending:

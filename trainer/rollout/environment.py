@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from trainer.attempt import prepare
-from trainer.checkers.grading import grade_sandbox
+from trainer.checkers.grading import grade
 from trainer.errors import SandboxError
 from trainer.sandbox import Isolation
 from trainer.sandbox.protocol import Sandbox
+from trainer.sandbox.python_env import PythonEnvironment, base_environment
 from trainer.task import TaskSpec
 from trainer.tools import ToolResult, call_tool
 from trainer.verdict import Verdict
@@ -22,9 +24,10 @@ class TfcodeEnv:
     What goes wrong in the sandbox is kept and becomes an ``error`` verdict: it never ends a run and is never a 0.
     """
 
-    def __init__(self, home: Path, isolation: Isolation) -> None:
+    def __init__(self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None) -> None:
         self._home = home
         self._isolation = isolation
+        self._python = python or base_environment(home)
         self._spec: TaskSpec | None = None
         self._sandbox: Sandbox | None = None
         self._broken: str = ''
@@ -36,7 +39,7 @@ class TfcodeEnv:
         self._broken, self._verdict = '', None
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         try:
-            self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation)
+            self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
         except (SandboxError, OSError) as error:
             self._broken = str(error)
 
@@ -101,7 +104,22 @@ class TfcodeEnv:
     def _check(self) -> Verdict:
         if self._spec is None or self._sandbox is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
-        return grade_sandbox(self._spec, self._sandbox, home=self._home, isolation=self._isolation)
+        spec = self._spec
+        with tempfile.TemporaryDirectory(prefix='rlvr-episode-', ignore_cleanup_errors=True) as folder:
+            final = Path(folder) / 'work'
+            final.mkdir()
+            try:
+                self._sandbox.snapshot(final)
+            except (SandboxError, OSError) as error:
+                return Verdict.not_scored(f'The final workspace could not be read: {error}')
+            return grade(
+                spec.checker,
+                spec.setup_files,
+                final,
+                home=self._home,
+                isolation=self._isolation,
+                environment=self._python,
+            )
 
     def _close(self) -> None:
         if self._sandbox is not None:
