@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument('--steps', type=int, default=42)
     parser.add_argument('--interval', type=float, default=0.0)
-    parser.add_argument('--lost', type=int, nargs='*', default=[], help='steps that leave no values')
+    parser.add_argument('--lost', default='', help='steps that leave no values, with commas')
     parser.add_argument('--wait-file', default='', help='do not end before this file exists in the run folder')
     parser.add_argument('--fail', default='', help='end with this error')
     parser.add_argument('folder', type=Path)
@@ -54,7 +54,7 @@ class Learner:
                     self.save(events)
                     events.write(State(state='stopped', reason='stopped by the user'))
                     return
-                if step not in self.options.lost:
+                if str(step) not in self.options.lost.split(','):
                     self.step(events, step)
                 sys.stdout.write(f'step {step} done\n')
                 sys.stdout.flush()

@@ -36,9 +36,14 @@ class Pair:
 
 
 def before_after(
-    before: Share | None, after: Share | None, pairs: Sequence[Pair], *, on_open: Callable[[str], Any] | None = None
+    before: Share | None,
+    after: Share | None,
+    pairs: Sequence[Pair],
+    *,
+    folded: bool = False,
+    on_open: Callable[[str], Any] | None = None,
 ) -> None:
-    """Draw the card. ``on_open(task)`` is called for a click on a task's name."""
+    """Draw the card. ``on_open(task)`` is called for a click on a task's name; ``folded`` hides the tasks at first."""
     with panel('Held-out success') as head:
         with head:
             Text(f'{plural(len(pairs), "task")} never trained on', classes='t3 t-small hide-s')
@@ -52,9 +57,12 @@ def before_after(
             if before and after and before.mean is not None and after.mean is not None:
                 ui.element('span').classes('vsep')
                 _change(after.mean - before.mean, pairs)
-        with ui.element('div').classes('pairs'):
-            for pair in pairs:
-                _pair(pair, on_open)
+        with ui.element('details' if folded else 'div').classes('ba2'):
+            if folded:
+                Text('Task by task', 'summary')
+            with ui.element('div').classes('pairs'):
+                for pair in pairs:
+                    _pair(pair, on_open)
 
 
 def bars_svg(before: Share | None, after: Share | None) -> str:

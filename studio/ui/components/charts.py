@@ -49,6 +49,7 @@ class Axis(Document):
     suffix: str = ''
     range: tuple[float, float] | None = None
     top: float | None = None
+    dtick: float | None = None
     signed: bool = False
 
 

@@ -3,6 +3,8 @@
 const FOLLOW = 50; // steps in sight when following
 const SMOOTHING = 0.8; // weight of the past in the smoothed line
 
+const DASHES = { solid: "solid", dash: "5px,3px", dot: "2px,2.5px" };
+
 const token = (name) => getComputedStyle(document.body).getPropertyValue(`--${name}`).trim();
 const formats = {
   share: (v) => `${Math.round(v * 100)}%`,
@@ -124,15 +126,16 @@ export default {
           const marker = { color, line: { width: 0 } };
           add(s.key, "raw", { type: "bar", x: [...data.x], y: [...data.y], width: data.width, marker });
         } else {
-          const line = { color, width: 1.75, dash: s.dash, shape: "linear" };
+          const line = { color, width: 1.75, dash: DASHES[s.dash] };
           const common = { mode: "lines", connectgaps: false, yaxis, line };
           if (this.view.smooth) {
             add(s.key, "raw", { ...common, x: [...data.x], y: [...data.y], opacity: 0.25 });
             add(s.key, "smooth", { ...common, x: [...data.x], y: this.smoothed(data) });
           } else add(s.key, "raw", { ...common, x: [...data.x], y: [...data.y] });
+          if (this.spec.right) continue;
           const last = this.lastOf(data);
           const y = last && this.view.smooth ? this.smoothed(data)[last.index] : last?.y;
-          const dot = { mode: "markers", yaxis, cliponaxis: false, marker: { color, size: s.right ? 0 : 7 } };
+          const dot = { mode: "markers", yaxis, cliponaxis: false, marker: { color, size: 7 } };
           add(s.key, "dot", { ...dot, x: last ? [last.x] : [], y: last ? [y] : [] });
         }
       }
@@ -152,7 +155,7 @@ export default {
         ...(spec.range ? { range: [...spec.range], autorange: false } : { autorange: true }),
         tickformat: spec.tickformat,
         ticksuffix: spec.suffix ?? "",
-        nticks: 5,
+        ...(spec.dtick ? { dtick: spec.dtick } : { nticks: 5 }),
         fixedrange: true,
         zeroline: false,
         gridcolor: token("grid"),
@@ -199,6 +202,7 @@ export default {
         if (((to - from) / (high - low)) * width > 46)
           layout.annotations.push({ text: "no data", x: (from + to) / 2, y: 1, yref: "paper", yanchor: "top", showarrow: false, font });
       }
+      if (this.spec.bars && this.spec.series.length > 1) this.nameStack(layout, font);
       for (const level of this.levels) {
         const color = token(level.color ?? "text-3");
         const line = { color, width: 1.2, dash: "4px,3px" };
@@ -206,6 +210,26 @@ export default {
         const at = { x: 1, xref: "paper", xanchor: "right", y: level.y, yanchor: level.below ? "top" : "bottom" };
         layout.annotations.push({ ...at, text: level.text, showarrow: false, font: { ...font, color }, bgcolor: token("bg-surface"), borderpad: 1 });
       }
+    },
+    nameStack(layout, font) {
+      // Names beside the last bar, in the colours of its parts, pushed apart where they would touch.
+      const last = this.lastStep();
+      const parts = this.spec.series.map((s) => this.points[s.key]?.y[this.points[s.key].x.indexOf(last)] ?? 0);
+      const total = parts.reduce((sum, part) => sum + part, 0);
+      layout.margin.r = 60;
+      if (!total) return;
+      const room = (this.$refs.plot?.clientHeight ?? 150) - 34;
+      const top = this.$refs.plot?._fullLayout?.yaxis?.range?.[1] ?? total * 1.1;
+      let below = 0;
+      let floor = 6;
+      this.spec.series.forEach((s, i) => {
+        const middle = ((below + parts[i] / 2) / top) * room;
+        below += parts[i];
+        const at = Math.max(middle, floor);
+        floor = at + 13;
+        const place = { xref: "paper", x: 1, xanchor: "left", xshift: 4, yref: "paper", y: 0, yshift: at, yanchor: "middle" };
+        layout.annotations.push({ ...place, text: s.name, showarrow: false, font: { ...font, color: token(s.color) } });
+      });
     },
     // ---- data
     lead() {

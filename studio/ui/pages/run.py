@@ -86,11 +86,12 @@ class RunScreen:
         with ui.element('div').classes('run'):
             self.outcome = Outcome()
             self.held_out = ui.element('div')
+            self.held_out.set_visibility(False)
             self.health = HealthStrip()
             self.charts = Charts(view.id, on_view=self._on_view, table=lambda: table(self.studio, self.id))
             with ui.element('div').classes('bot'):
                 self._heat_card()
-                with ui.element('div').classes('vs vs-3'):
+                with ui.element('div').classes('rightcol'):
                     self.machine = MachineCard()
                     with panel('Events', flat=True):
                         self.events = Events()
@@ -229,9 +230,11 @@ class RunScreen:
             self.charts.set_base(reading.before.mean)
         if reading.after is not None:
             self.held_out.clear()
+            self.held_out.set_visibility(True)
             with self.held_out:
                 found = pairs(reading.before, reading.after)
-                before_after(share(reading.before), share(reading.after), found, on_open=self._open_held_out)
+                before, after = share(reading.before), share(reading.after)
+                before_after(before, after, found, folded=True, on_open=self._open_held_out)
 
     def _on_view(self, mode: str, smooth: bool) -> None:
         self.range.show(mode)

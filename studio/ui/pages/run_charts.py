@@ -29,7 +29,7 @@ SPECS: Final = (
             Series(key=f'{REWARD}|{SPREAD}', name='± std', kind='band'),
             Series(key=REWARD, name='mean'),
         ),
-        y=Axis(range=(0, 1)),
+        y=Axis(range=(0, 1), dtick=0.25, tickformat='~g'),
         marks=True,
         leads=True,
     ),
@@ -64,13 +64,11 @@ SPECS: Final = (
         y=Axis(top=0.5),
     ),
     ChartSpec(
-        title='Tool calls',
+        title='Tools',
         series=(
-            Series(key='tools/call_frequency', name='per episode', format='score'),
+            Series(key='tools/call_frequency', name='calls', format='score'),
             Series(key='tools/failure_frequency', name='failed', color='c2', dash='dash', format='share', right=True),
-            Series(
-                key='tools/unreadable_frequency', name='unreadable', color='c4', dash='dot', format='share', right=True
-            ),
+            Series(key='tools/unreadable_frequency', name='broken', color='c4', dash='dot', format='share', right=True),
         ),
         right=SHARE,
     ),
@@ -161,8 +159,10 @@ class Charts:
     def _draw(self, spec: ChartSpec, group: str, on_view: Callable[[str, bool], Any], classes: str) -> None:
         with panel(spec.title, classes=f'ch {classes}', flat=True) as head:
             with head:
-                for series in spec.series if len(spec.series) > 1 else ():
-                    _legend(series)
+                if len(spec.series) > 1 and not spec.bars:
+                    with ui.element('span').classes('legs'):
+                        for series in spec.series:
+                            _legend(series)
                 spacer()
                 value, change = Text(classes='num w6'), Text(classes='dl num')
                 self._menu(spec, len(self._slots))

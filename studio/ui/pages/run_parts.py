@@ -93,6 +93,7 @@ class HealthStrip(ui.element):
     def __init__(self) -> None:
         super().__init__('div')
         self.classes('health').props('role=list aria-label="Run health" aria-live=polite')
+        self.set_visibility(False)
         self._shown: tuple[health.Condition, ...] = ()
 
     def show(self, found: Sequence[health.Condition]) -> None:
@@ -100,6 +101,7 @@ class HealthStrip(ui.element):
         if tuple(found) == self._shown:
             return
         self._shown = tuple(found)
+        self.set_visibility(bool(found))
         self.clear()
         icons = {'ok': 'trending-up', 'warn': 'triangle-alert', 'info': 'info'}
         with self:
@@ -139,6 +141,7 @@ class Outcome(ui.element):
 
     def __init__(self) -> None:
         super().__init__('div')
+        self.set_visibility(False)
         self._shown: tuple[str, str] = ('', '')
 
     def show(self, view: RunView, log: Sequence[str]) -> None:
@@ -146,6 +149,7 @@ class Outcome(ui.element):
         if view.state not in ('failed', 'interrupted') or (view.state, view.reason) == self._shown:
             return
         self._shown = (view.state, view.reason)
+        self.set_visibility(True)
         self.clear()
         with self, ui.element('div').classes('fail' if view.state == 'failed' else 'fail warn').props('role=alert'):
             Icon('circle-x' if view.state == 'failed' else 'triangle-alert')
@@ -204,7 +208,8 @@ def event_words(event: AnyEvent) -> tuple[str, str]:
         setting = f' ({event.setting})' if event.setting and event.setting not in event.text else ''
         return event.text + setting, event.level
     if isinstance(event, Artifact):
-        return f'Saved: {event.kind}', ''
+        name = event.path.rstrip('/').rpartition('/')[2]
+        return f'Saved: {event.kind}' + (f' {name}' if name and name != event.kind else ''), ''
     return '', ''
 
 
@@ -217,7 +222,7 @@ class MachineCard:
     """Meters of this machine while a run works."""
 
     def __init__(self) -> None:
-        with panel('Machine', flat=True) as head:
+        with ui.element('div').classes('card') as self._card, panel('Machine', classes='bare', flat=True) as head:
             with head:
                 spacer()
                 self._speed = Text(classes='t3 t-small num')
@@ -228,12 +233,10 @@ class MachineCard:
 
     def show(self, machine: Machine | None, speed: float | None) -> None:
         """Bring the meters up to date."""
-        self._speed.set_text('' if speed is None else f'{speed:,.0f} tok/s')
+        self._card.set_visibility(machine is not None)
         if machine is None:
-            for bar, text in (self._cpu, self._memory, self._trainer):
-                bar.style('--v: 0%')
-                text.set_text('–')  # noqa: RUF001
             return
+        self._speed.set_text('' if speed is None else f'{speed:,.0f} tok/s')
         self._fill(self._cpu, machine.cpu, f'{machine.cpu:.0%} · {plural(machine.cores, "core")}')
         self._fill(self._memory, machine.used / machine.total, f'{size(machine.used)} of {size(machine.total)}')
         share = (machine.trainer or 0) / machine.total

@@ -1,11 +1,231 @@
-"""The Runs page."""
+"""The list of runs: state, step, reward and time of each, kept up to date; what can be done with one is in its menu."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from nicegui import run as background
+from nicegui import ui
+
+from studio import health
+from studio.run_views import RunPage, RunQuery, RunView
+from studio.ui.components.ask import ask, ask_text
+from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.segmented import Choice, Segmented
+from studio.ui.components.wording import ago, duration, size
 from studio.ui.layout import Shell
+from studio.ui.pages.run_parts import StateChip
+from studio.ui.theme import toast
+from trainer.events import RunState
+from trainer.models import MODELS
+
+if TYPE_CHECKING:
+    from studio.services import Studio
+
+PER_PAGE: Final = 40
+GROUPS: Final[dict[str, tuple[str, tuple[RunState, ...]]]] = {
+    'all': ('All', ()),
+    'live': ('Live', ('queued', 'preparing', 'cold_start', 'training', 'evaluating')),
+    'finished': ('Finished', ('finished',)),
+    'ended': ('Ended early', ('stopped', 'failed', 'interrupted')),
+}
+TITLES: Final = {model.id: model.title for model in MODELS}
 
 
-def page(shell: Shell) -> None:
-    """Draw the page."""
+async def page(shell: Shell, search: str = '', state: str = 'all', at: int = 1) -> None:
+    """Draw the page; what is searched, the filter and the page stand in its address."""
+    state = state if state in GROUPS else 'all'
+    query = RunQuery(search=search, states=GROUPS[state][1], page=max(1, at), per_page=PER_PAGE)
+    found = await background.io_bound(shell.studio.runs.list, query)
+    if found is None:
+        return
     with shell.topbar('Runs'):
-        pass
+        Text(f'{sum(found.counts.values()):,}', classes='t3 num')
+        spacer()
+        Button('New run', icon='plus', kind='pri', key='n', on_click=lambda: ui.navigate.to('/train'))
+    if not found.rows and not search and state == 'all':
+        _empty()
+        return
+    RunsScreen(shell.studio, query, state, found)
+
+
+class RunsScreen:
+    """The table in one tab."""
+
+    def __init__(self, studio: Studio, query: RunQuery, state: str, found: RunPage) -> None:
+        self.studio = studio
+        self.query = query
+        self.state = state
+        self.lines: list[_Line] = []
+        self._pages_shown = (0, 0)
+        with ui.element('div').classes('bar'):
+            box = ui.input(placeholder='Search runs', value=query.search).props('outlined dense clearable debounce=300')
+            box.classes('srch w-64').props('data-search aria-label="Search runs"')
+            box.on_value_change(lambda event: self._go(search=event.value or ''))
+            choices = [Choice(name, label) for name, (label, _) in GROUPS.items()]
+            Segmented(choices, state, label='State', on_change=lambda picked: self._go(state=picked))
+            spacer()
+            self.pages = ui.element('span').classes('hs hs-6')
+        with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl'):
+            with ui.element('thead'), ui.element('tr'):
+                for name, kind in (
+                    ('State', ''),
+                    ('Run', ''),
+                    ('Model', 'hide-s'),
+                    ('Step', 'r'),
+                    ('Reward', 'r'),
+                    ('Tasks', 'r hide-s'),
+                    ('Started', 'hide-s'),
+                    ('Duration', 'r'),
+                    ('', ''),
+                ):
+                    with ui.element('th').classes(kind):
+                        Text(name)
+            self.body = ui.element('tbody')
+        self.none = Text('No run fits. Clear the search or the filter.', 'div', 't3 pad')
+        self._show(found)
+        ui.timer(2.0, self.refresh, immediate=False)
+
+    async def refresh(self) -> None:
+        """Read the page again and bring its lines up to date."""
+        found = await background.io_bound(self.studio.runs.list, self.query)
+        if found is not None:
+            self._show(found)
+
+    def _show(self, found: RunPage) -> None:
+        if [line.id for line in self.lines] != [view.id for view in found.rows]:
+            self.body.clear()
+            with self.body:
+                self.lines = [_Line(self, view) for view in found.rows]
+        self._draw_pages(found.total)
+        for line, view in zip(self.lines, found.rows, strict=True):
+            line.show(view)
+        self.none.set_visibility(not found.rows)
+
+    def _draw_pages(self, total: int) -> None:
+        last = max(1, -(-total // PER_PAGE))
+        if self._pages_shown == (self.query.page, last):
+            return
+        self._pages_shown = (self.query.page, last)
+        self.pages.clear()
+        if last == 1:
+            return
+        with self.pages:
+            Text(f'Page {self.query.page} of {last}', classes='t3 t-small num')
+            for by, icon, label in ((-1, 'chevron-left', 'Newer runs'), (1, 'chevron-right', 'Older runs')):
+                button = Button(icon=icon, kind='icn sm', label=label)
+                to = self.query.page + by
+                if 1 <= to <= last:
+                    button.on('click', lambda to=to: self._go(at=to), args=[])
+                else:
+                    button.disable('There are no more')
+
+    async def _go(self, *, search: str | None = None, state: str | None = None, at: int = 1) -> None:
+        """Show something else: in place, so that the search box keeps its focus; the address follows."""
+        self.state = self.state if state is None else state
+        search = self.query.search if search is None else search
+        self.query = RunQuery(search=search, states=GROUPS[self.state][1], page=at, per_page=PER_PAGE)
+        wanted = {'search': search, 'state': '' if self.state == 'all' else self.state, 'at': '' if at == 1 else at}
+        kept = {name: value for name, value in wanted.items() if value}
+        ui.navigate.history.replace('/runs' + (f'?{urlencode(kept)}' if kept else ''))
+        await self.refresh()
+
+
+class _Line:
+    """One row of the table."""
+
+    def __init__(self, screen: RunsScreen, view: RunView) -> None:
+        self.id = view.id
+        self._screen = screen
+        self._studio = screen.studio
+        with ui.element('tr'):
+            with ui.element('td'):
+                self._chip = StateChip()
+            with ui.element('td').classes('grow'), ui.element('a').classes('w5 ell').props(f'href="/runs/{view.id}"'):
+                self._name = Text()
+            with ui.element('td').classes('t2 hide-s'):
+                Text(TITLES.get(view.model, view.model), classes='ell').props['title'] = view.model
+            self._step, self._reward = _cell('r num'), _cell('r num w6')
+            with ui.element('td').classes('r num t2 hide-s'):
+                Text(f'{view.task_count:,}')
+            self._started, self._duration = _cell('t2 hide-s num'), _cell('r num t2')
+            with ui.element('td').classes('r'):
+                self._menu_button = Button(icon='ellipsis', kind='gho icn sm', label='Menu')
+                with self._menu_button, ui.menu().classes('menu').props('auto-close') as self._menu:
+                    pass
+                self._menu_button.on('click', self._draw_menu, args=[])
+        self.show(view)
+
+    def show(self, view: RunView) -> None:
+        """Bring the row up to date."""
+        self.view = view
+        self._chip.show(view)
+        self._name.set_text(view.name)
+        self._menu_button.props['aria-label'] = f'Menu of {view.name}'
+        self._step.set_text(f'{view.step:,} of {view.total:,}' if view.total else '–')  # noqa: RUF001
+        reward = view.latest.get(health.REWARD)
+        self._reward.set_text('–' if reward is None else f'{reward:.2f}')  # noqa: RUF001
+        self._started.set_text(ago(view.started_at))
+        self._duration.set_text(duration(view.elapsed_s))
+
+    def _draw_menu(self) -> None:
+        self._menu.clear()
+        view = self.view
+        with self._menu:
+            _item('Open', 'arrow-right', lambda: ui.navigate.to(f'/runs/{view.id}'))
+            if view.can_start:
+                _item('Start', 'play', self._start)
+            if view.can_stop:
+                _item('Stop', 'square', self._stop)
+            _item('Rename', 'pencil', self._rename)
+            _item('New run from this', 'copy', lambda: ui.navigate.to(f'/train?copy={view.id}'))
+            if view.has_adapter:
+                _item('Download adapter', 'download', lambda: ui.navigate.to(f'/adapters/{view.id}/download'))
+            if not view.is_active:
+                _item('Delete', 'trash-2', self._delete)
+
+    async def _start(self) -> None:
+        await background.io_bound(self._studio.runs.start, self.id)
+        await self._screen.refresh()
+
+    async def _stop(self) -> None:
+        text = 'The adapter of the last finished step is kept. Rollouts in progress are dropped.'
+        title = f'Stop "{self.view.name}" at step {self.view.step}?'
+        if await ask(title, text, yes='Stop the run', no='Keep training', icon='square'):
+            await background.io_bound(self._studio.runs.stop, self.id)
+            self._studio.supervisor.wake()
+            await self._screen.refresh()
+
+    async def _rename(self) -> None:
+        name = await ask_text('Rename the run', 'Its folder and links stay the same.', self.view.name, yes='Rename')
+        if name is not None and name != self.view.name:
+            await background.io_bound(self._studio.runs.rename, self.id, name)
+            await self._screen.refresh()
+
+    async def _delete(self) -> None:
+        taken = await background.io_bound(self._studio.runs.folder_bytes, self.id)
+        adapter = ' Its adapter goes too.' if self.view.has_adapter else ''
+        text = f'Frees {size(taken or 0)}: metrics, rollouts and log.{adapter} This cannot be undone.'
+        if await ask(f'Delete "{self.view.name}"?', text, yes='Delete the run', no='Keep it', icon='trash-2'):
+            freed = await background.io_bound(self._studio.runs.delete, self.id)
+            toast(f'Deleted, {size(freed or 0)} freed')
+            await self._screen.refresh()
+
+
+def _cell(classes: str) -> Text:
+    with ui.element('td').classes(classes):
+        return Text()
+
+
+def _item(text: str, icon: str, action: object) -> None:
+    with ui.menu_item(on_click=action).classes('mi'):  # type: ignore[arg-type]
+        Icon(icon, 'ic-s')
+        Text(text)
+
+
+def _empty() -> None:
+    with ui.element('div').classes('empty').style('padding: 120px 16px'):
+        Icon('activity', 'ic-l')
+        Text('No runs yet. Pick tasks and start one.')
+        Button('New run', icon='plus', on_click=lambda: ui.navigate.to('/train'))
