@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
+from sqlalchemy import func
 from sqlmodel import col, select
 
 from studio.document_views import NotFound
@@ -81,6 +82,12 @@ class Results:
                 select(RunTable).where(col(RunTable.has_adapter)).order_by(col(RunTable.created_at).desc())
             ).all()
         return [view for row in rows if (view := self._view(row)) is not None]
+
+    def count(self) -> int:
+        """How many runs have an adapter."""
+        with self._database.read() as session:
+            query = select(func.count()).select_from(RunTable).where(col(RunTable.has_adapter))
+            return session.exec(query).one()
 
     def adapter(self, run_id: str) -> AdapterView:
         """The adapter of a run."""

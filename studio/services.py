@@ -7,12 +7,15 @@ from io import TextIOWrapper
 
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
+from studio.playground import Playground
 from studio.results import Results
 from studio.runs import Runs
+from studio.sandbox_status import SandboxStatus
 from studio.settings import Settings
 from studio.store.database import Database
 from studio.supervisor import Supervisor
 from trainer.errors import ConfigError
+from trainer.sandbox import Isolation
 
 
 class Studio:
@@ -28,7 +31,16 @@ class Studio:
         self.documents = Documents(self.database)
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
-        self.supervisor = Supervisor(self.database, self.runs, launcher, grace_s=self.settings.stop_grace_s)
+        isolation: Isolation = 'unsafe' if self.settings.unsafe_sandbox else 'bubblewrap'
+        self.sandbox = SandboxStatus(isolation)
+        self.playground = Playground(self.settings.home, isolation)
+        self.supervisor = Supervisor(
+            self.database,
+            self.runs,
+            launcher,
+            grace_s=self.settings.stop_grace_s,
+            chores=(self.playground.sweep,),
+        )
         self._lock: TextIOWrapper | None = None
 
     def claim(self) -> None:
@@ -54,6 +66,8 @@ class Studio:
     def stop(self) -> None:
         """Stop watching and close the store; runs go on."""
         self.supervisor.stop()
+        self.playground.close_all()
+        self.sandbox.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None

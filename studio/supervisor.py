@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -40,11 +41,20 @@ _log = logging.getLogger(__name__)
 class Supervisor:
     """The background thread of a studio. ``wake`` makes it look at once."""
 
-    def __init__(self, database: Database, runs: Runs, launcher: LocalLauncher, *, grace_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        runs: Runs,
+        launcher: LocalLauncher,
+        *,
+        grace_s: float,
+        chores: Iterable[Callable[[], object]] = (),
+    ) -> None:
         self._database = database
         self._runs = runs
         self._launcher = launcher
         self._grace_s = grace_s
+        self._chores = tuple(chores)
         self._gone_since: dict[str, float] = {}
         self._done_since: dict[str, float] = {}
         self._stopped = threading.Event()
@@ -103,6 +113,8 @@ class Supervisor:
         while not self._stopped.is_set():
             try:
                 self.tick()
+                for chore in self._chores:
+                    chore()
             except Busy as busy:
                 _log.info('%s', busy)
             except Exception:
