@@ -108,9 +108,14 @@ class Playground:
         with self._using(id) as session:
             return session.sandbox.read_file(path).decode('utf-8', 'replace')
 
-    def check(self, id: str) -> Verdict:
-        """Grade the workspace as it is now; work can go on afterwards, programs left running are ended."""
+    def check(self, id: str, raw: Mapping[str, Any] | None = None) -> Verdict:
+        """Grade the workspace as it is now; work can go on afterwards, programs left running are ended.
+
+        With a spec as typed, its checker and its setup files decide; the workspace stays the one it is.
+        """
+        spec = parse_task_spec(raw, root='')[0] if raw is not None else None
         with self._using(id) as session, tempfile.TemporaryDirectory(prefix='rlvr-check-') as folder:
+            session.spec = spec or session.spec
             final = Path(folder) / 'work'
             final.mkdir()
             session.sandbox.snapshot(final)

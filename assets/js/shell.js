@@ -76,3 +76,19 @@ document.addEventListener("keydown", (event) => {
   next.focus();
   next.click();
 });
+
+// Tell the page whether it is dark, at the start and on every change: code editors and charts are told, not styled.
+document.addEventListener("DOMContentLoaded", () => {
+  let told = null;
+  const tell = () => {
+    const dark = document.body.classList.contains("body--dark");
+    if (dark === told || !window.did_handshake) return;
+    told = dark;
+    emitEvent("rlvr_theme", dark);
+  };
+  new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  const waiting = setInterval(() => {
+    tell();
+    if (told !== null) clearInterval(waiting);
+  }, 100);
+});

@@ -16,6 +16,7 @@ from studio.ui.components.rail import Badge, Facts, Rail
 
 if TYPE_CHECKING:
     from studio.services import Studio
+    from trainer.sandbox.probe import ProbeReport
 
 Crumbs = Sequence[tuple[str, str]]
 
@@ -25,7 +26,11 @@ class Shell:
 
     def __init__(self, studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:
         self.studio = studio
-        self.dark = theme.dark_mode()
+        theme.dark_mode()
+        self.is_dark = app.storage.user.get('dark') is True
+        self._on_theme: list[Callable[[bool], Any]] = []
+        self._on_leave: list[Callable[[], Any]] = []
+        ui.on('rlvr_theme', lambda event: self._themed(bool(event.args)))
         self.header = ui.header(elevated=False).classes('topbar').props('role="banner"')
         with (
             ui.left_drawer(value=True, top_corner=True, bottom_corner=True)
@@ -38,7 +43,8 @@ class Shell:
         ui.skip_link('Skip to content', target=content)
         with content:
             ui.sub_pages(dict(pages), data={'studio': studio, 'shell': self})
-        ui.context.client.sub_pages_router.on_path_changed(self.rail.mark)
+        ui.context.client.sub_pages_router.on_path_changed(self._left)
+        ui.context.client.on_delete(lambda: self._left(''))
         self.rail.mark(ui.context.client.sub_pages_router.current_path)
         ui.timer(3.0, self.refresh, immediate=True)
 
@@ -69,6 +75,26 @@ class Shell:
             with Button(kind='gho sm', label='Command palette', key='mod+k', on_click=self.palette.open):
                 kbd('modK')
             self._theme_button()
+
+    def on_theme(self, call: Callable[[bool], Any]) -> None:
+        """Call back with whether it is dark, when that is known or changes while the current page is shown."""
+        self._on_theme.append(call)
+
+    def on_leave(self, call: Callable[[], Any]) -> None:
+        """Call back once when the current page goes away, by navigation or with its tab."""
+        self._on_leave.append(call)
+
+    def _themed(self, dark: bool) -> None:
+        if dark != self.is_dark:
+            self.is_dark = dark
+            for call in self._on_theme:
+                call(dark)
+
+    def _left(self, path: str) -> None:
+        calls, self._on_leave, self._on_theme = self._on_leave, [], []
+        for call in calls:
+            call()
+        self.rail.mark(path)
 
     def _theme_button(self) -> None:
         button = Button(icon='moon', kind='gho icn', label='Switch theme')
@@ -114,5 +140,19 @@ def _facts(studio: Studio) -> Facts:
         tasks=studio.documents.list(DocumentQuery(per_page=1)).total,
         adapters=len(studio.results.adapters()),
         live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
-        sandbox=Badge('wait', 'Sandbox', 'being probed'),
+        sandbox=sandbox_badge(studio.sandbox.report),
     )
+
+
+def sandbox_badge(report: ProbeReport | None) -> Badge:
+    """Green when every attempt of the probe was held, amber when the sandbox leaks, red when there is none."""
+    if report is None:
+        return Badge('wait', 'Sandbox', 'being probed')
+    if report.proven:
+        return Badge('ok', f'{report.name} · no network', f'{len(report.rows)} of {len(report.rows)} escapes held')
+    held = sum(row.ok for row in report.rows)
+    if report.name == 'unsafe':
+        return Badge('bad', 'No isolation', 'runs as you, unsafe')
+    if not held:
+        return Badge('bad', 'No sandbox', 'see Settings for the fix')
+    return Badge('warn', report.name, f'{len(report.rows) - held} of {len(report.rows)} escapes got out')

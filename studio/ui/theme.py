@@ -10,7 +10,7 @@ from typing import Any
 
 from nicegui import app, ui
 
-from studio.ui.components.elements import SPRITE
+from studio.ui.components.elements import sprite
 from trainer.errors import FieldsError, RlvrError
 
 ASSETS = Path(__file__).resolve().parents[2] / 'assets'
@@ -35,11 +35,6 @@ def serve_assets() -> None:
 def dark_mode() -> ui.dark_mode:
     """Follow the system until the user picks a side; the choice is kept per browser."""
     return ui.dark_mode(app.storage.user.setdefault('dark', None)).bind_value_from(app.storage.user, 'dark')
-
-
-def sprite(name: str) -> str:
-    """Name a symbol for the ``icon`` argument of a Quasar element."""
-    return f'svguse:{SPRITE}#{name}|0 0 24 24'
 
 
 def toast(message: str, kind: str = 'ok', *, detail: str = '', undo: Callable[[], Any] | None = None) -> None:

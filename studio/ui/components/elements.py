@@ -26,6 +26,11 @@ def sized(kind: str) -> str:
     return ' '.join(_SIZES.get(word, word) for word in kind.split())
 
 
+def sprite(name: str) -> str:
+    """Name a symbol for the ``icon`` argument of a Quasar element."""
+    return f'svguse:{SPRITE}#{name}|0 0 24 24'
+
+
 class Text(TextElement):
     """One text node in an element of any tag: ``Text('3 of 6', 'span', 'num t3')``."""
 

@@ -11,7 +11,7 @@ from nicegui import events, run, ui
 from studio.documents import DocumentPage, DocumentQuery, Documents
 from studio.services import Studio
 from studio.ui import theme
-from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, chip, divider, kbd, spacer
+from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.task_table import TaskTable
 from studio.ui.components.wording import ago, plural

@@ -1,0 +1,330 @@
+"""The playground: the task's sandbox without a model. Four tools by hand, what changed, the verdict, steps to keep.
+
+The workspace is made from the spec as it stands in the form, saved or not. It belongs to this tab, and goes with it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import uuid4
+
+from nicegui import background_tasks, run, ui
+
+from studio.services import Studio
+from studio.ui import theme
+from studio.ui.components.elements import Button, Icon, Text, kbd, spacer, sprite
+from studio.ui.components.file_editor import file_icon
+from studio.ui.components.terminal import Terminal
+from studio.ui.components.verdict_view import verdict_badge, verdict_chip, verdict_details
+from studio.ui.components.wording import plural
+from studio.ui.pages.editor_draft import Draft
+from studio.ui.pages.editor_solutions import WORDS
+from trainer.errors import RlvrError
+from trainer.task import Solution, SolutionKind, Step
+from trainer.tools import TOOL_NAMES
+from trainer.verdict import Verdict
+
+_HINTS: Final = {
+    'run_command': 'ls -la',
+    'read_file': 'README.md',
+    'write_file': 'answer.txt',
+    'list_dir': '.',
+}
+_EARLIER: Final = 4
+
+
+class PlaygroundCard:
+    """Draws the card; ``on_solutions`` is called after steps were put into the draft's solutions."""
+
+    def __init__(self, studio: Studio, draft: Draft, *, on_solutions: Callable[[], Any]) -> None:
+        self._playground, self._draft, self._on_solutions = studio.playground, draft, on_solutions
+        self._session = self._pending = ''
+        self._closed = False
+        client = ui.context.client
+        self._alive = lambda: not client.is_deleted
+        self._opened_from: dict[str, Any] = {}
+        self._steps: list[Step] = []
+        self._verdicts: list[Verdict] = []
+        self._busy = ''
+        with ui.element('section').classes('card play').props('aria-label=Playground'):
+            self._draw_header()
+            with ui.element('div').classes('pg'):
+                self._terminal = Terminal('Nothing ran yet. The first call makes the workspace.')
+                with ui.element('div').classes('ws'):
+                    self._tree = ui.element('ul').classes('tree').props('role=list aria-label="Workspace files"')
+            self._draw_toolbar()
+            self._draw_verdict()
+        self._show_status()
+
+    def close(self) -> None:
+        """Give the workspace back."""
+        session, self._session, self._closed = self._session, '', True
+        if session:
+            background_tasks.create(_quietly(self._playground.close, session), name='close a playground')
+
+    # -------------------------------------------------------------------------------------------------- draw
+
+    def _draw_header(self) -> None:
+        with ui.element('div').classes('hd'):
+            Icon('terminal', 'lead')
+            Text('Playground', 'h2')
+            with ui.element('span').classes('chip').props('role=status') as self._chip:
+                self._chip_icon = Icon('shield', 'ic-xs')
+                self._chip_text = Text()
+            spacer()
+            self._cancel = Button('Cancel', icon='circle-stop', kind='dan sm', on_click=self._cancel_now)
+            self._reset = Button('Reset workspace', icon='rotate-ccw', kind='gho sm', on_click=self._reset_now)
+
+    def _draw_toolbar(self) -> None:
+        with ui.element('div').classes('toolbar'):
+            self._tool = ui.select(list(TOOL_NAMES), value='run_command', on_change=self._tool_changed)
+            self._tool.props('outlined dense options-dense aria-label=Tool popup-content-class=mono-menu')
+            self._tool.props['dropdown-icon'] = sprite('chevrons-up-down')
+            self._tool.classes('sel')
+            self._input = ui.input(placeholder=_HINTS['run_command']).props('outlined dense spellcheck=false')
+            self._input.props['aria-label'] = 'Command or path'
+            self._input.classes('line').on('keydown.enter.exact.prevent', self._run_now)
+            with Button('Run', on_click=self._run_now) as self._run:
+                kbd('⏎')
+        with ui.element('div').classes('content-row') as self._content_row:
+            self._content = ui.textarea(placeholder='The whole new content').props('outlined dense rows=4')
+            self._content.props['aria-label'] = 'Content'
+            self._content.classes('code-box')
+            # ⌘⏎ is the checker's; in this box a plain ⏎ is a new line.
+        self._content_row.set_visibility(False)
+
+    def _draw_verdict(self) -> None:
+        with ui.element('div').classes('verd'):
+            with ui.element('div').classes('top'):
+                with Button(
+                    'Run checker', icon='scale', kind='pri', key='mod+enter', on_click=self._check_now
+                ) as check:
+                    kbd('mod⏎')
+                self._check = check
+                self._badge = ui.element('span').classes('hs')
+            self._details = ui.element('div').classes('details').props('aria-live=polite')
+            with ui.element('div').classes('hist') as self._history:
+                self._earlier_word = Text('Earlier', classes='hint')
+                self._earlier = ui.element('span').classes('hs hs-6')
+                spacer()
+                self._keep_button()
+        self._history.set_visibility(False)
+
+    def _keep_button(self) -> None:
+        with Button('Keep steps', icon='save', kind='sm') as self._keep:
+            self._keep.props['title'] = 'Keep your steps as a solution of this task'
+            with ui.menu().classes('menu'):
+                for kind, (title, _, meaning) in WORDS.items():
+                    with ui.menu_item(on_click=lambda kind=kind: self._keep_as(kind)).classes('mi'):
+                        Icon('video')
+                        with ui.element('span').classes('vs vs-0'):
+                            Text(f'As {title.lower()}', classes='w5')
+                            Text(meaning, classes='hint')
+
+    # ------------------------------------------------------------------------------------------------ status
+
+    def _show_status(self) -> None:
+        changed = bool(self._session) and self._opened_from != _starting(self._draft.raw)
+        if self._busy:
+            kind, icon, text = 'info', 'hourglass', self._busy
+        elif changed:
+            kind, icon, text = 'warn', 'triangle-alert', 'Task changed since'
+        elif self._session:
+            kind, icon, text = 'ok', 'shield-check', 'Sandbox ready'
+        else:
+            kind, icon, text = '', 'shield', 'Not started'
+        self._chip.classes(replace=f'chip {kind}')
+        self._chip.props['title'] = 'Reset the workspace to start from the task as it is now.' if changed else text
+        self._chip_icon.set(icon)
+        self._chip_text.set_text(text)
+        self._cancel.set_visibility(bool(self._busy))
+        self._reset.set_visibility(not self._busy)
+        for button in (self._run, self._check):
+            button.disable('Wait for the call that runs, or cancel it') if self._busy else button.enable()
+        self._history.set_visibility(bool(self._verdicts or self._steps))
+        self._earlier_word.set_visibility(len(self._verdicts) > 1)
+        self._keep.set_text(f'Keep {plural(len(self._steps), "step")}')
+        self._keep.set_visibility(bool(self._steps))
+
+    async def _guarded(self, word: str, work: Callable[[], Any]) -> Any:
+        """Do one thing at a time off the event loop; what fails is told in the terminal."""
+        if self._busy:
+            return None
+        self._busy = word
+        self._show_status()
+        try:
+            return await run.io_bound(work)
+        except RlvrError as error:
+            self._terminal.problem(error.message, error.hint)
+            return None
+        finally:
+            self._busy = ''
+            self._show_status()
+
+    async def _ensure(self) -> bool:
+        """Have a workspace that starts from the task as it is, unless steps were already taken in the one there is."""
+        start = _starting(self._draft.raw)
+        if self._session and (self._steps or self._opened_from == start):
+            return True
+        old, self._session = self._session, ''
+        raw = copy.deepcopy(self._draft.raw)
+        session = self._pending = uuid4().hex
+
+        def reopen() -> bool:
+            if old:
+                self._playground.close(old)
+            self._playground.open(raw, id=session, alive=self._alive)
+            return True
+
+        if not await self._guarded('Starting…', reopen):
+            return False
+        if self._closed:
+            self._playground.close(session)
+            return False
+        self._session, self._opened_from = session, start
+        await self._show_tree()
+        return True
+
+    # ----------------------------------------------------------------------------------------------- actions
+
+    def _tool_changed(self) -> None:
+        tool = str(self._tool.value)
+        self._content_row.set_visibility(tool == 'write_file')
+        self._input.props(f'placeholder="{_HINTS[tool]}"')
+
+    async def _run_now(self) -> None:
+        tool, text = str(self._tool.value), (self._input.value or '')
+        if not text.strip():
+            text = '.' if tool == 'list_dir' else ''
+            if not text:
+                return
+        args = {'command': text} if tool == 'run_command' else {'path': text}
+        if tool == 'write_file':
+            args['content'] = self._content.value or ''
+        if await self._step(Step(tool=tool, args=args)):
+            self._input.value = ''
+            self._content.value = ''
+
+    async def _step(self, step: Step) -> bool:
+        if not await self._ensure():
+            return False
+        entry = self._terminal.call(step.tool, step.args)
+        result = await self._guarded('Running…', lambda: self._playground.run_tool(self._session, step.tool, step.args))
+        if result is None:
+            entry.ended('cancelled or not carried out', None, 0, bad=True)
+            return False
+        bad = not result.ok or bool(result.exit_code) or result.timed_out
+        entry.ended(result.text, result.exit_code, result.duration_ms, bad=bad)
+        if result.ok:
+            self._steps.append(step)
+        await self._show_tree()
+        self._show_status()
+        return True
+
+    async def _check_now(self) -> None:
+        if not await self._ensure():
+            return
+        raw = copy.deepcopy(self._draft.raw)
+        verdict = await self._guarded('Checking…', lambda: self._playground.check(self._session, raw))
+        if verdict is not None:
+            self._show_verdict(verdict)
+
+    async def replay(self, solution: Solution) -> None:
+        """Play a kept solution in a fresh workspace, step by step, and grade it."""
+        await self._reset_now()
+        if not self._session and not await self._ensure():
+            return
+        writes = [
+            Step(tool='write_file', args={'path': path, 'content': text}) for path, text in solution.files.items()
+        ]
+        for step in [*writes, *solution.steps]:
+            if not await self._step(step):
+                return
+        await self._check_now()
+
+    async def _reset_now(self) -> None:
+        self._steps.clear()
+        self._terminal.clear()
+        self._badge.clear()
+        self._details.clear()
+        session, self._session = self._session, ''
+        if session:
+            await self._guarded('Resetting…', lambda: self._playground.close(session))
+        await self._ensure()
+
+    async def _cancel_now(self) -> None:
+        if self._pending:
+            await run.io_bound(self._playground.cancel, self._pending)
+
+    def _keep_as(self, kind: SolutionKind) -> None:
+        solution = Solution(kind=kind, steps=tuple(self._steps))
+        others = self._draft.solutions
+        before = others
+        if kind == 'reference':
+            others = tuple(other for other in others if other.kind != 'reference')
+        self._draft.solutions = (solution, *others) if kind == 'reference' else (*others, solution)
+        self._on_solutions()
+
+        def undo() -> None:
+            self._draft.solutions = before
+            self._on_solutions()
+
+        theme.toast(f'{WORDS[kind][0]} kept: {plural(len(solution.steps), "step")}', undo=undo)
+
+    # --------------------------------------------------------------------------------------------------- show
+
+    def _show_verdict(self, verdict: Verdict) -> None:
+        self._verdicts.append(verdict)
+        self._badge.clear()
+        with self._badge:
+            verdict_badge(verdict)
+        self._details.clear()
+        with self._details:
+            verdict_details(verdict)
+        self._earlier.clear()
+        with self._earlier:
+            for earlier in self._verdicts[-2 : -2 - _EARLIER : -1]:
+                verdict_chip(earlier)
+            if len(self._verdicts) - 1 > _EARLIER:
+                Text(f'{len(self._verdicts)} gradings', classes='hint')
+        self._show_status()
+
+    async def _show_tree(self) -> None:
+        session = self._session
+        entries = await run.io_bound(self._playground.tree, session) if session else ()
+        if entries is None or session != self._session:
+            return
+        self._tree.clear()
+        with self._tree:
+            for entry in entries:
+                self._draw_entry(entry)
+            if not entries:
+                Text('empty', 'li', 't3')
+
+    def _draw_entry(self, entry: Any) -> None:
+        path = entry.path.rstrip('/')
+        with ui.element('li').style(f'--d: {path.count("/")}') as row:
+            row.props['title'] = path
+            Icon('folder-open' if entry.is_folder else file_icon(path), 'ic-s')
+            Text(path.rsplit('/', 1)[-1], classes='ell')
+            if entry.mark:
+                words = {'M': 'Modified', 'A': 'Added', 'D': 'Deleted'}
+                Text(entry.mark, classes=f'mk {entry.mark.lower()}').props['title'] = words.get(entry.mark, entry.mark)
+        if not entry.is_folder:
+            row.classes('file').on('click', lambda: self._offer('read_file', path), args=[])
+
+    def _offer(self, tool: str, path: str) -> None:
+        self._tool.value = tool
+        self._input.value = path
+        self._input.run_method('focus')
+
+
+def _starting(raw: dict[str, Any]) -> dict[str, Any]:
+    """The part of a spec that a workspace is made from."""
+    return {name: copy.deepcopy(raw.get(name)) for name in ('setup_files', 'setup_commands', 'env')}
+
+
+async def _quietly(call: Callable[[str], Any], session: str) -> None:
+    await run.io_bound(call, session)
