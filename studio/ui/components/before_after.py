@@ -80,7 +80,7 @@ def _bar(share: Share | None, top: int, color: str) -> str:
     width, low, high = (300 * value for value in (share.mean, share.low, share.high))
     middle = top + 3.5
     return (
-        f'<rect x="0" y="{top}" width="{width:.1f}" height="7" fill="var(--{color})" opacity=".3"/>'
+        f'<rect x="0" y="{top}" width="{width:.1f}" height="7" fill="var(--{color})" opacity=".4"/>'
         f'<path d="M{low:.1f},{middle}H{high:.1f}" stroke="var(--{color})" stroke-width="1.5"/>'
         f'<rect x="{max(0.0, width - 1):.1f}" y="{top}" width="2" height="7" fill="var(--{color})"/>'
     )

@@ -16,7 +16,7 @@ from nicegui import ui
 from trainer.validation import Document
 
 MAX_COLUMNS: Final = 90
-MIN_COLUMNS: Final = 24
+MIN_COLUMNS: Final = 40
 MAX_ROWS: Final = 60
 ROW: Final = 15.5
 """Height of a row in pixels, its gap included."""

@@ -219,7 +219,9 @@ export default {
       layout.margin.r = 60;
       if (!total) return;
       const room = (this.$refs.plot?.clientHeight ?? 150) - 34;
-      const top = this.$refs.plot?._fullLayout?.yaxis?.range?.[1] ?? total * 1.1;
+      const sums = {};
+      for (const s of this.spec.series) this.points[s.key]?.x.forEach((x, i) => (sums[x] = (sums[x] ?? 0) + this.points[s.key].y[i]));
+      const top = Math.max(this.spec.y.top ?? 0, ...Object.values(sums)) / 0.95;
       let below = 0;
       let floor = 6;
       this.spec.series.forEach((s, i) => {

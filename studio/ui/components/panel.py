@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from nicegui import ui
 
-from studio.ui.components.elements import Icon, Text
+from studio.ui.components.elements import Icon, Text, kbd
 
 
 @contextmanager
@@ -32,6 +33,16 @@ def measure(label: str, classes: str = '') -> Text:
     with ui.element('div').classes(f'm {classes}'):
         Text(label)
         return Text('', 'b', 'num')
+
+
+def search_box(hint: str, value: str, on_change: Callable[[str], Any]) -> None:
+    """Draw a search box that ``/`` focuses; ``on_change`` gets what was typed, a little after the last key."""
+    with ui.element('label').classes('inp srch').props('data-search'):
+        Icon('search', 'ic-s')
+        box = ui.input(value=value, placeholder=hint).props('borderless dense debounce=200')
+        box.props['aria-label'] = hint
+        box.on_value_change(lambda event: on_change(event.value or ''))
+        kbd('/')
 
 
 def facts(*pairs: tuple[str, str]) -> None:

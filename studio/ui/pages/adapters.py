@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from studio.results import AdapterView
 from studio.run_views import RunTask, RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
-from studio.ui.components.panel import panel
+from studio.ui.components.panel import panel, search_box
 from studio.ui.components.wording import ago, plural, signed, size
 from studio.ui.layout import Shell
 from studio.ui.pages.run_parts import pairs, share
@@ -91,10 +92,7 @@ def load_snippet(adapter: AdapterView) -> str:
 
 def _list(adapters: list[AdapterView], chosen: AdapterView) -> None:
     with ui.element('aside').classes('vl').props('aria-label="Adapters"'):
-        box = (
-            ui.input(placeholder='Find an adapter').props('outlined dense clearable data-search').classes('srch w-full')
-        )
-        box.props['aria-label'] = 'Find an adapter'
+        search_box('Find an adapter', '', lambda text: find(text))
         rows: list[tuple[str, ui.element]] = []
         for adapter in adapters:
             with ui.element('a').classes('vi') as row:
@@ -115,17 +113,15 @@ def _list(adapters: list[AdapterView], chosen: AdapterView) -> None:
                 row.set_visibility(hit)
             none.set_visibility(not any(hit for _, hit in hits))
 
-        box.on_value_change(lambda event: find(event.value or ''))
-
 
 def _detail(studio: Studio, adapter: AdapterView, details: Details) -> None:
     with ui.element('div').classes('det'):
         with ui.element('div').classes('dh'):
             Text(adapter.name, 'h2')
             if details.rank is not None:
-                chip(f'LoRA rank {details.rank}', 'lg')
-            chip(size(adapter.size), 'lg num')
-            chip(f'step {adapter.step:,}', 'lg num')
+                chip(f'LoRA rank {details.rank}', 'z-lg')
+            chip(size(adapter.size), 'z-lg num')
+            chip(f'step {adapter.step:,}', 'z-lg num')
             spacer()
             with ui.element('a').classes('btn pri').props(f'href="/adapters/{adapter.run_id}/download" download'):
                 Icon('download')
@@ -158,15 +154,10 @@ def _held_out(studio: Studio, adapter: AdapterView) -> None:
 
 def _snippet(adapter: AdapterView) -> None:
     text = load_snippet(adapter)
-
-    def copy() -> None:
-        ui.clipboard.write(text)
-        toast('Copied')
-
     with panel('Load with transformers and peft', icon='code') as head:
         with head:
             spacer()
-            Button(icon='copy', kind='gho icn sm', label='Copy the code', on_click=copy)
+            Button(icon='copy', kind='gho icn sm', label='Copy the code', on_click=_copier(text))
         with ui.element('div').classes('cmd').props('tabindex=0 role=region aria-label="Code that loads the adapter"'):
             Text(text, 'div', 'code')
 
@@ -217,7 +208,18 @@ def _files(adapter: AdapterView, details: Details) -> None:
             for name, count, digest in details.files:
                 Text(name, 'dt', 'mono')
                 Text(size(count), 'dd')
-                Text(f'sha256 {digest}', 'dd', 'sha mono')
+                with ui.element('dd').classes('sha mono'):
+                    Text(f'sha256 {digest[:12]}…{digest[-6:]}').props['title'] = digest
+                    copy = _copier(digest)
+                    Button(icon='copy', kind='gho icn xs', label=f'Copy the checksum of {name}', on_click=copy)
+
+
+def _copier(text: str) -> Callable[[], None]:
+    def copy() -> None:
+        ui.clipboard.write(text)
+        toast('Copied')
+
+    return copy
 
 
 def _sha256(path: Path, adapter: AdapterView) -> str:

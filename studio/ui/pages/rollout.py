@@ -60,10 +60,11 @@ class Group:
         return [member.row.reward for member in self.members if member.row.reward is not None]
 
 
-async def page(shell: Shell, run_id: str, rollout_id: int) -> None:
+async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
     """Draw the page."""
+    number = int(rollout_id) if rollout_id.isdecimal() else -1
     try:
-        group = await background.io_bound(read_group, shell.studio, run_id, rollout_id)
+        group = await background.io_bound(read_group, shell.studio, run_id, number)
     except RlvrError as error:
         with shell.topbar('Rollout', crumbs=[('Runs', '/runs')]):
             pass
@@ -132,7 +133,7 @@ def _steps(group: Group) -> None:
     at = order.index(group.rollout.step)
     with ui.element('span').classes('btng'):
         _go(group, order[at - 1] if at else None, 'chevron-left', 'Previous step of this task', '[')
-        Text(f'Step {group.rollout.step}', 'span', 'btn sm num')
+        Text(f'Step {group.rollout.step}', 'span', 'btn z-sm num')
         _go(group, order[at + 1] if at + 1 < len(order) else None, 'chevron-right', 'Next step of this task', ']')
 
 

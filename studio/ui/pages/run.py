@@ -66,6 +66,33 @@ class RunScreen:
         self.log_lines: list[str] = []
         self._held_out_shown: tuple[bool, bool] = (False, False)
         self._topbar(shell, view)
+        with ui.element('div').classes('runpage'):
+            self._body(view)
+        self._show_view(view)
+        self.timer = ui.timer(1.0, self._tick)
+
+    # ------------------------------------------------------------------ frame
+
+    def _topbar(self, shell: Shell, view: RunView) -> None:
+        model = next((model.title for model in MODELS if model.id == view.model), view.model)
+        with shell.topbar(view.name, crumbs=[('Runs', '/runs')]):
+            self.chip = StateChip()
+            Text(f'{model} · {plural(view.task_count, "task")}', classes='t3 t-small hide-s nowrap ell')
+            spacer()
+            self.download = ui.element('a').classes('btn').props(f'href="/adapters/{view.id}/download" download')
+            with self.download:
+                Icon('download')
+                Text('Download adapter')
+            self.start_button = Button('Start', icon='play', kind='pri', on_click=self._start)
+            self.again = Button(
+                'New run from this',
+                icon='copy',
+                kind='hide-s',
+                on_click=lambda: ui.navigate.to(f'/train?copy={self.id}'),
+            )
+            self.stop_button = Button('Stop', icon='square', kind='dan', on_click=self._stop)
+
+    def _body(self, view: RunView) -> None:
         with ui.element('div').classes('rh'):
             self.progress = Progress()
             spacer()
@@ -99,29 +126,6 @@ class RunScreen:
                 with head:
                     Text('trainer.log', classes='t3 t-small mono')
                 self.log = Log()
-        self._show_view(view)
-        self.timer = ui.timer(1.0, self._tick)
-
-    # ------------------------------------------------------------------ frame
-
-    def _topbar(self, shell: Shell, view: RunView) -> None:
-        model = next((model.title for model in MODELS if model.id == view.model), view.model)
-        with shell.topbar(view.name, crumbs=[('Runs', '/runs')]):
-            self.chip = StateChip()
-            Text(f'{model} · {plural(view.task_count, "task")}', classes='t3 t-small hide-s nowrap ell')
-            spacer()
-            self.download = ui.element('a').classes('btn').props(f'href="/adapters/{view.id}/download" download')
-            with self.download:
-                Icon('download')
-                Text('Download adapter')
-            self.start_button = Button('Start', icon='play', kind='pri', on_click=self._start)
-            self.again = Button(
-                'New run from this',
-                icon='copy',
-                kind='hide-s',
-                on_click=lambda: ui.navigate.to(f'/train?copy={self.id}'),
-            )
-            self.stop_button = Button('Stop', icon='square', kind='dan', on_click=self._stop)
 
     def _heat_card(self) -> None:
         with panel('Success by task and step', flat=True) as head:
@@ -181,17 +185,17 @@ class RunScreen:
         self.health.show(conditions(reading.view, self.columns, self.rows))
         self.machine.show(reading.machine, reading.view.latest.get('tokens_per_second'))
         self._show_held_out(reading)
+        self.outcome.show(reading.view, self.log_lines)
         self._show_view(reading.view)
 
     def _show_view(self, view: RunView) -> None:
         self.chip.show(view)
-        self.outcome.show(view, self.log_lines)
         self.start_button.set_visibility(view.can_start)
         self.stop_button.set_visibility(view.can_stop or view.stopping)
         if view.stopping:
             self.stop_button.disable('The trainer is saving what it has')
             self.stop_button.set_text('Stopping')
-        self.again.set_visibility(view.is_final)
+        self.again.set_visibility(view.state in ('finished', 'stopped'))
         self.download.set_visibility(view.has_adapter)
 
     def _extend(self, columns: dict[str, Series]) -> None:

@@ -38,7 +38,7 @@ class StateChip(ui.element):
         if word == self._shown:
             return
         self._shown = word
-        self.classes(replace=f'chip lg {kind}')
+        self.classes(replace=f'chip z-lg {kind}')
         self.clear()
         with self:
             if icon:

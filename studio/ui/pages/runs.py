@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from studio import health
 from studio.run_views import RunPage, RunQuery, RunView
 from studio.ui.components.ask import ask, ask_text
 from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.panel import search_box
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import ago, duration, size
 from studio.ui.layout import Shell
@@ -59,31 +61,30 @@ class RunsScreen:
         self.state = state
         self.lines: list[_Line] = []
         self._pages_shown = (0, 0)
-        with ui.element('div').classes('bar'):
-            box = ui.input(placeholder='Search runs', value=query.search).props('outlined dense clearable debounce=300')
-            box.classes('srch w-64').props('data-search aria-label="Search runs"')
-            box.on_value_change(lambda event: self._go(search=event.value or ''))
-            choices = [Choice(name, label) for name, (label, _) in GROUPS.items()]
-            Segmented(choices, state, label='State', on_change=lambda picked: self._go(state=picked))
-            spacer()
-            self.pages = ui.element('span').classes('hs hs-6')
-        with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl'):
-            with ui.element('thead'), ui.element('tr'):
-                for name, kind in (
-                    ('State', ''),
-                    ('Run', ''),
-                    ('Model', 'hide-s'),
-                    ('Step', 'r'),
-                    ('Reward', 'r'),
-                    ('Tasks', 'r hide-s'),
-                    ('Started', 'hide-s'),
-                    ('Duration', 'r'),
-                    ('', ''),
-                ):
-                    with ui.element('th').classes(kind):
-                        Text(name)
-            self.body = ui.element('tbody')
-        self.none = Text('No run fits. Clear the search or the filter.', 'div', 't3 pad')
+        with ui.element('div').classes('runlist'):
+            with ui.element('div').classes('runbar'):
+                search_box('Search runs', self.query.search, lambda text: self._go(search=text))
+                choices = [Choice(name, label) for name, (label, _) in GROUPS.items()]
+                Segmented(choices, state, label='State', on_change=lambda picked: self._go(state=picked))
+                spacer()
+                self.pages = ui.element('span').classes('hs hs-6')
+            with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl'):
+                with ui.element('thead'), ui.element('tr'):
+                    for name, kind in (
+                        ('State', ''),
+                        ('Run', ''),
+                        ('Model', 'hide-s'),
+                        ('Step', 'r'),
+                        ('Reward', 'r'),
+                        ('Tasks', 'r hide-s'),
+                        ('Started', 'hide-s'),
+                        ('Duration', 'r'),
+                        ('', ''),
+                    ):
+                        with ui.element('th').classes(kind):
+                            Text(name)
+                self.body = ui.element('tbody')
+            self.none = Text('No run fits. Clear the search or the filter.', 'div', 't3 pad')
         self._show(found)
         ui.timer(2.0, self.refresh, immediate=False)
 
@@ -128,7 +129,8 @@ class RunsScreen:
         self.query = RunQuery(search=search, states=GROUPS[self.state][1], page=at, per_page=PER_PAGE)
         wanted = {'search': search, 'state': '' if self.state == 'all' else self.state, 'at': '' if at == 1 else at}
         kept = {name: value for name, value in wanted.items() if value}
-        ui.navigate.history.replace('/runs' + (f'?{urlencode(kept)}' if kept else ''))
+        address = '/runs' + (f'?{urlencode(kept)}' if kept else '')
+        ui.run_javascript(f'history.replaceState(history.state, "", {json.dumps(address)})')
         await self.refresh()
 
 
