@@ -91,9 +91,11 @@ def _launch(spec: SandboxSpec, messages: IO[bytes]) -> Launched:
                 cwd='/',
                 start_new_session=True,
             )
-        except BaseException:
+        except BaseException as error:
             ours.close()
             discard()
+            if isinstance(error, OSError):
+                raise SandboxError(f'bubblewrap cannot be started: {error}') from error
             raise
     return Launched(process, ours, '/work', discard=discard)
 

@@ -117,30 +117,24 @@ class ServedSandbox:
     def snapshot(self, target: Path) -> None:
         """Copy the sanitised workspace into an empty host folder and close; see ``Sandbox.snapshot``."""
         limits = self._limits
-        writer = TreeWriter(
-            str(target),
-            max_bytes=limits.disk_bytes,
-            max_file=limits.file_bytes,
-            max_entries=limits.inodes,
-            strict=False,
-        )
+        writer = None
         try:
-            with self._lock:
-                deadline = time.monotonic() + TRANSFER_S
-                self._send(frames.EXPORT, [], deadline)
-                while True:
-                    kind, record = self._receive(deadline)
-                    if kind != frames.RECORD:
-                        break
-                    writer.add(record)
-                self._checked(kind, record)
+            writer = TreeWriter(
+                str(target),
+                max_bytes=limits.disk_bytes,
+                max_file=limits.file_bytes,
+                max_entries=limits.inodes,
+                strict=False,
+            )
+            self._export(writer)
             writer.finish(os.fsencode(self._launched.workspace))
         except BadRecord as error:
             raise self._broken(f'its snapshot holds {error}') from None
         except OSError as error:
             raise SandboxError(f'the snapshot cannot be written to {target}: {error.strerror or error}') from error
         finally:
-            writer.close()
+            if writer is not None:
+                writer.close()
             self.close()
         self.left_out = tuple(writer.left_out)
 
@@ -215,6 +209,17 @@ class ServedSandbox:
                 self._checked(*self._receive(deadline))
             except PathRefused as error:
                 raise SandboxError(f'{folder} does not fit into the sandbox: {error}') from None
+
+    def _export(self, writer: TreeWriter) -> None:
+        with self._lock:
+            deadline = time.monotonic() + TRANSFER_S
+            self._send(frames.EXPORT, [], deadline)
+            while True:
+                kind, record = self._receive(deadline)
+                if kind != frames.RECORD:
+                    break
+                writer.add(record)
+            self._checked(kind, record)
 
     def _result(self, answer: list[bytes], duration_ms: int) -> ExecResult:
         try:

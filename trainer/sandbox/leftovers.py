@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import tempfile
 import uuid
 from pathlib import Path
@@ -68,9 +67,7 @@ def remove_tree(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError):
-        # Folders without rights, or nested deeper than Python follows: the system's own tools manage both.
-        subprocess.run(['chmod', '-R', 'u+rwX', '--', str(folder)], capture_output=True, check=False)
-        subprocess.run(['rm', '-rf', '--', str(folder)], capture_output=True, check=True)
+        _remove_level_by_level(folder)
 
 
 def open_to_all(folder: Path) -> None:
@@ -79,6 +76,26 @@ def open_to_all(folder: Path) -> None:
         if not place.is_symlink():
             mode = stat.S_IMODE(place.stat().st_mode)
             place.chmod(mode | (0o555 if place.is_dir() or mode & 0o100 else 0o444))
+
+
+def _remove_level_by_level(top: Path) -> None:
+    """Remove a tree with closed folders, or one deeper than any path: what is nested moves up before it is emptied."""
+    prefix = f'{top}/{uuid.uuid4().hex}-'
+    folders = [str(top)]
+    for folder in folders:
+        os.chmod(folder, 0o700)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                    continue
+                os.chmod(entry.path, 0o700)
+                moved = f'{prefix}{len(folders)}'
+                os.rename(entry.path, moved)
+                folders.append(moved)
+        if folder != str(top):
+            os.rmdir(folder)
+    os.rmdir(top)
 
 
 def _started(pid: int) -> int:

@@ -93,9 +93,15 @@ def _inside(sandbox: Sandbox) -> list[ProbeRow]:
 def _lifetime(sandbox: Sandbox) -> list[ProbeRow]:
     """Try to outlive a command, with and without a time limit; the host looks for who is left."""
     mark = f'9{secrets.randbelow(10**9):09d}'
-    sandbox.run(f'(setsid nohup sleep {mark} >/dev/null 2>&1 &); true')
+    done = sandbox.run(f'(setsid nohup sleep {mark} >/dev/null 2>&1 &); sleep 0.05; cat /proc/[0-9]*/cmdline')
     left = _running(mark)
-    rows = [ProbeRow(name='nothing outlives a command', ok=not left, detail=_left(left))]
+    # Without a look at the process while it ran, a shell that never started it would pass.
+    tried = f'sleep\0{mark}\0'.encode() in done.output
+    rows = [
+        ProbeRow(
+            name='nothing outlives a command', ok=tried and not left, detail=_left(left) if tried else 'nothing started'
+        )
+    ]
     started = time.monotonic()
     done = sandbox.run(f'setsid sleep {mark} & sleep 60', timeout_s=0.2)
     seconds = time.monotonic() - started

@@ -110,11 +110,11 @@ def _environment(home: Path, names: Iterable[str], fill: Callable[[Path], None])
 @contextlib.contextmanager
 def _building(folder: Path) -> Iterator[Path]:
     """Lend a draft folder and give it its final name at the end; whoever comes second uses what the first has made."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    sweep_folder(folder.parent)
     draft = folder.parent / f'.draft-{owner_tag()}'
-    draft.mkdir()
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        sweep_folder(folder.parent)
+        draft.mkdir()
         yield draft
         draft.rename(folder)
     except OSError as error:

@@ -38,6 +38,8 @@ class Commands:
         self._inodes = inodes
         self._keep = keep
         self._null = os.open('/dev/null', os.O_RDONLY)
+        # Kept open: a command may take away the rights to its own folder.
+        self._root = os.open('.', os.O_PATH | os.O_CLOEXEC)
 
     def run(self, argv: list[bytes], env: dict[bytes, bytes], timeout: float, channel: Channel | None) -> list[bytes]:
         """Run a program; return exit code (empty when a limit ended it), limit, bytes cut, output, channel.
@@ -111,7 +113,7 @@ class Commands:
             channel.serve(poller, event)
 
     def _files(self) -> int:
-        usage = os.statvfs('.')
+        usage = os.fstatvfs(self._root)
         return usage.f_files - usage.f_ffree
 
 

@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 
+from .tree import MAX_DEPTH, MAX_PATH
+
 MAX_NAMES = 5000
 MAX_SCANNED = 200_000
 
@@ -51,9 +53,15 @@ class Workspace:
     def write(self, path: bytes, data: bytes) -> None:
         """Replace a file as a whole, making the folders above it. A link is followed if it stays inside."""
         with _explained(path):
-            *folders, name = self._relative(path).split(b'/')
+            relative = self._relative(path)
+            *folders, name = relative.split(b'/')
             if name in (b'', b'.', b'..'):
                 raise Refused('a file is needed, this names a folder')
+            # Judged before any folder is made for it; what links make of the path is judged on the way.
+            if os.path.normpath(relative).split(b'/')[0] == b'..':
+                raise Refused('the path leaves the workspace')
+            if len(relative) > MAX_PATH or len(folders) >= MAX_DEPTH:
+                raise Refused('the path is too long')
             folder = self._folder(folders)
             try:
                 folder, name, mode = self._target(folder, name)

@@ -94,6 +94,7 @@ class Server:
     def _export(self, fields: list[bytes]) -> list[bytes]:
         """Send the workspace as records; nobody but this process is alive to change it meanwhile."""
         self._members.end()
+        os.chmod(self._root, 0o755)
         for record in read_tree(self._root):
             frames.send(self._control, frames.RECORD, record)
         return []
