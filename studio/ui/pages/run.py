@@ -10,8 +10,8 @@ from nicegui import ui
 from studio.document_views import NotFound
 from studio.run_views import HeatRow, RunView, Series
 from studio.ui.components import heatmap
-from studio.ui.components.ask import ask
 from studio.ui.components.before_after import before_after
+from studio.ui.components.dialogs import ask
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.heatmap import Heatmap
 from studio.ui.components.panel import panel
@@ -269,10 +269,19 @@ class RunScreen:
         text = 'The adapter of the last finished step is kept. Rollouts in progress are dropped.'
         if view.waiting:
             text = 'It has not begun. Nothing is lost but its place in the queue.'
-        if await ask(f'Stop the run at step {view.step}?', text, yes='Stop the run', no='Keep training', icon='square'):
-            self.stop_button.disable('Stopping')
-            await background.io_bound(self.studio.runs.stop, self.id)
-            self.studio.supervisor.wake()
+        ask(
+            f'Stop the run at step {view.step}?',
+            text,
+            action='Stop the run',
+            keep='Keep training',
+            icon='square',
+            on_yes=self._really_stop,
+        )
+
+    async def _really_stop(self) -> None:
+        self.stop_button.disable('Stopping')
+        await background.io_bound(self.studio.runs.stop, self.id)
+        self.studio.supervisor.wake()
 
 
 def _missing(error: NotFound) -> None:

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from studio import health
 from studio.run_views import RunPage, RunQuery, RunView
-from studio.ui.components.ask import ask, ask_text
+from studio.ui.components.dialogs import ask, opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import search_box
 from studio.ui.components.segmented import Choice, Segmented
@@ -45,7 +45,7 @@ async def page(shell: Shell, search: str = '', state: str = 'all', at: int = 1) 
     with shell.topbar('Runs'):
         Text(f'{sum(found.counts.values()):,}', classes='t3 num')
         spacer()
-        Button('New run', icon='plus', kind='pri', key='n', on_click=lambda: ui.navigate.to('/train'))
+        Button('New run', icon='plus', kind='pri', on_click=lambda: ui.navigate.to('/train'))
     if not found.rows and not search and state == 'all':
         _empty()
         return
@@ -191,28 +191,52 @@ class _Line:
         await background.io_bound(self._studio.runs.start, self.id)
         await self._screen.refresh()
 
-    async def _stop(self) -> None:
-        text = 'The adapter of the last finished step is kept. Rollouts in progress are dropped.'
-        title = f'Stop "{self.view.name}" at step {self.view.step}?'
-        if await ask(title, text, yes='Stop the run', no='Keep training', icon='square'):
-            await background.io_bound(self._studio.runs.stop, self.id)
-            self._studio.supervisor.wake()
-            await self._screen.refresh()
+    def _stop(self) -> None:
+        ask(
+            f'Stop "{self.view.name}" at step {self.view.step}?',
+            'The adapter of the last finished step is kept. Rollouts in progress are dropped.',
+            action='Stop the run',
+            keep='Keep training',
+            icon='square',
+            on_yes=self._really_stop,
+        )
 
-    async def _rename(self) -> None:
-        name = await ask_text('Rename the run', 'Its folder and links stay the same.', self.view.name, yes='Rename')
-        if name is not None and name != self.view.name:
-            await background.io_bound(self._studio.runs.rename, self.id, name)
-            await self._screen.refresh()
+    async def _really_stop(self) -> None:
+        await background.io_bound(self._studio.runs.stop, self.id)
+        self._studio.supervisor.wake()
+        await self._screen.refresh()
+
+    def _rename(self) -> None:
+        with opened_dialog('Rename the run', text='Its folder and links stay the same.') as dialog:
+            box = ui.input(value=self.view.name).props('outlined dense autofocus maxlength=200').classes('w-full mt-3')
+            box.props['aria-label'] = 'Name of the run'
+
+            async def rename() -> None:
+                dialog.close()
+                await background.io_bound(self._studio.runs.rename, self.id, box.value)
+                await self._screen.refresh()
+
+            box.on('keydown.enter', rename, args=[])
+            with ui.element('div').classes('act'):
+                Button('Cancel', on_click=dialog.close)
+                Button('Rename', kind='pri', on_click=rename)
 
     async def _delete(self) -> None:
         taken = await background.io_bound(self._studio.runs.folder_bytes, self.id)
         adapter = ' Its adapter goes too.' if self.view.has_adapter else ''
-        text = f'Frees {size(taken or 0)}: metrics, rollouts and log.{adapter} This cannot be undone.'
-        if await ask(f'Delete "{self.view.name}"?', text, yes='Delete the run', no='Keep it', icon='trash-2'):
-            freed = await background.io_bound(self._studio.runs.delete, self.id)
-            toast(f'Deleted, {size(freed or 0)} freed')
-            await self._screen.refresh()
+        ask(
+            f'Delete "{self.view.name}"?',
+            f'Frees {size(taken or 0)}: metrics, rollouts and log.{adapter} This cannot be undone.',
+            action='Delete the run',
+            keep='Keep it',
+            icon='trash-2',
+            on_yes=self._really_delete,
+        )
+
+    async def _really_delete(self) -> None:
+        freed = await background.io_bound(self._studio.runs.delete, self.id)
+        toast(f'Deleted, {size(freed or 0)} freed')
+        await self._screen.refresh()
 
 
 def _cell(classes: str) -> Text:
