@@ -42,7 +42,11 @@ class ExitCodeConfig(CheckerConfig):
         json_schema_extra={'format': 'shell', 'examples': ['grep -q Bonjour greeting.txt']},
     )
     expected_code: int = Field(
-        default=0, ge=0, le=255, title='Expected exit code', description='The exit code that earns the reward, 0 to 255.'
+        default=0,
+        ge=0,
+        le=255,
+        title='Expected exit code',
+        description='The exit code that earns the reward, 0 to 255.',
     )
 
     @field_validator('command')

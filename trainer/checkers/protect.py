@@ -17,15 +17,15 @@ from pathlib import Path, PurePosixPath
 MAKEFILES = ('GNUmakefile', 'makefile', 'Makefile')
 """Names that make looks for, the strongest first."""
 
-_FOLDER = re.compile(r'''(?:\bcd|\s-C|--directory(?:=|\s))\s*["']?([\w./-]+)''')
-_MAKE = re.compile(r'''(?:^|[\s;&|('"`/])g?make(?=$|[\s;&|)'"`])''', re.MULTILINE)
-_MODULE = re.compile(r'''-m["',\s]+([A-Za-z_][\w.]*(?:["',\s]+[A-Za-z_][\w.]*)*)''')
+_FOLDER = re.compile(r"""(?:\bcd|\s-C|--directory(?:=|\s))\s*["']?([\w./-]+)""")
+_MAKE = re.compile(r"""(?:^|[\s;&|('"`/])g?make(?=$|[\s;&|)'"`])""", re.MULTILINE)
+_MODULE = re.compile(r"""-m["',\s]+([A-Za-z_][\w.]*(?:["',\s]+[A-Za-z_][\w.]*)*)""")
 
 
 def named_files(text: str, author_files: Mapping[str, str]) -> frozenset[str]:
     """Author's files that a command or script names."""
     folders = ['', *(_clean(match) for match in _FOLDER.findall(text))]
-    modules = {word for words in _MODULE.findall(text) for word in re.split(r'''["',\s]+''', words)}
+    modules = {word for words in _MODULE.findall(text) for word in re.split(r"""["',\s]+""", words)}
     named = {path for path in author_files if _is_named(path, text, folders, modules)}
     if _MAKE.search(text):
         named |= {path for folder in folders if (path := makefile_in(folder, author_files))}
@@ -89,7 +89,7 @@ def _stands_in(path: str, text: str) -> bool:
     if re.search(whole, text):
         return True
     parts = path.split('/')
-    return len(parts) > 1 and all(re.search(rf'''(["']){re.escape(part)}\1''', text) for part in parts)
+    return len(parts) > 1 and all(re.search(rf"""(["']){re.escape(part)}\1""", text) for part in parts)
 
 
 def _put_back(workspace: Path, path: str, data: bytes) -> bool:

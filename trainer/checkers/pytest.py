@@ -62,9 +62,15 @@ class Pytest(Document):
         folders |= {PurePosixPath(path) for path in self._folders() if path != EVERYTHING}
         beside = {path for path in author_files if folders & set(PurePosixPath(path).parents)}
         above = {folder for path in tests for folder in PurePosixPath(path).parents}
-        return frozenset(tests) | beside | {
-            path for path in author_files if PurePosixPath(path).name == 'conftest.py' and PurePosixPath(path).parent in above
-        }
+        return (
+            frozenset(tests)
+            | beside
+            | {
+                path
+                for path in author_files
+                if PurePosixPath(path).name == 'conftest.py' and PurePosixPath(path).parent in above
+            }
+        )
 
     def test_files(self, author_files: Mapping[str, str]) -> tuple[str, ...]:
         """The author's files that hold the tests. Raises ``CheckerError`` where a test path names none."""

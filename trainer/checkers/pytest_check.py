@@ -18,9 +18,7 @@ GRACE_S: Final = 2.0
 MAX_ITEMS: Final = 1000
 
 
-def check_tests(
-    tests: Sequence[str], test_paths: Sequence[str], timeout_s: float, context: CheckContext
-) -> Verdict:
+def check_tests(tests: Sequence[str], test_paths: Sequence[str], timeout_s: float, context: CheckContext) -> Verdict:
     """Run the author's tests over the workspace. Raises ``CheckerError`` or ``SandboxError``."""
     request = {
         'sources': dict(context.author_files),
@@ -92,7 +90,9 @@ def _why_missing(answer: Mapping[str, Any]) -> dict[str, str]:
     reasons = {}
     for nodeid, text in answer.get('collect_errors', ()):
         lines = [line for line in str(text).splitlines() if line.strip()]
-        reasons[str(nodeid).partition('::')[0]] = f'could not be collected: {lines[-1].strip() if lines else "no reason given"}'
+        reasons[str(nodeid).partition('::')[0]] = (
+            f'could not be collected: {lines[-1].strip() if lines else "no reason given"}'
+        )
     for path, error in answer.get('failures', {}).items():
         missing = re.search(r"No module named '([^']+)'", str(error))
         name = re.search(r"cannot import name '([^']+)' from '([^']+)'", str(error))

@@ -42,7 +42,10 @@ class ScriptConfig(CheckerConfig):
         description='Python that looks at the final workspace (its current folder). It prints the reward, a number '
         'from 0 to 1, as its last line, or exits with 0 for 1.0 and 1 for 0.0. An exception is an error, not a reward.',
         max_length=MAX_SCRIPT_CHARS,
-        json_schema_extra={'format': 'python', 'examples': ["text = open('out.txt').read()\nprint(text.count('ok') / 4)"]},
+        json_schema_extra={
+            'format': 'python',
+            'examples': ["text = open('out.txt').read()\nprint(text.count('ok') / 4)"],
+        },
     )
 
     @field_validator('script')
@@ -67,7 +70,9 @@ class Script(Document):
     @property
     def shell(self) -> tuple[str, ...]:
         """The shell that a ``#!`` line names, as a command line; empty for Python."""
-        match = re.match(r'#!\s*(?:/usr/bin/env\s+)?(?:\S*/)?((?:ba|da|k|z)?sh)(?:[ \t]+(.*))?$', self.config.script, re.M)
+        match = re.match(
+            r'#!\s*(?:/usr/bin/env\s+)?(?:\S*/)?((?:ba|da|k|z)?sh)(?:[ \t]+(.*))?$', self.config.script, re.M
+        )
         if match is None:
             return ()
         rc_free = ('--noprofile', '--norc') if match[1] == 'bash' else ()

@@ -71,7 +71,9 @@ def read_number(line: str, output: str = '') -> float | None:
     if not math.isfinite(value):
         raise CheckerError(f'The reward is not a finite number: {_short(text)}', hint=_ONE, output=output)
     if not 0.0 <= value <= 1.0:
-        raise CheckerError(f'The reward is out of range: {_short(text)} is not between 0 and 1', hint=_ONE, output=output)
+        raise CheckerError(
+            f'The reward is out of range: {_short(text)} is not between 0 and 1', hint=_ONE, output=output
+        )
     return abs(value)
 
 
@@ -107,7 +109,9 @@ def _reward(last: str, code: int, exited: bool, message: str, output: str) -> Ve
     if number is not None:
         if code and number > 0:
             raise CheckerError(
-                f'The script printed {_short(last)} and exited with 1', hint='Print a reward or exit with 1.', output=output
+                f'The script printed {_short(last)} and exited with 1',
+                hint='Print a reward or exit with 1.',
+                output=output,
             )
         return _scored(number, f'the script printed {_short(last.strip())}', output)
     if code:
@@ -118,7 +122,9 @@ def _reward(last: str, code: int, exited: bool, message: str, output: str) -> Ve
 
 
 def _scored(reward: float, reason: str, output: str) -> Verdict:
-    return Verdict.scored(reward, reason, items=(Item(name='script', passed=reward >= 1.0, detail=reason),), output=output)
+    return Verdict.scored(
+        reward, reason, items=(Item(name='script', passed=reward >= 1.0, detail=reason),), output=output
+    )
 
 
 def _changed(deciding: tuple[str, ...], result: ExecResult) -> Verdict:

@@ -34,10 +34,12 @@ def make_compare(forged: Callable[[str], object]) -> Callable[[str, Any, Any], A
     """The function that stands for a comparison operator; ``forged`` is called with what was caught."""
 
     def compare(symbol: str, left: Any, right: Any) -> Any:
-        result = OPERATORS[symbol](left, right)
         if type(left) in PLAIN and type(right) in PLAIN:
-            return result
+            return OPERATORS[symbol](left, right)
+        # Asked before and after: an object that remembers what it met first has met a decoy.
         kind = suspect(symbol, left, right)
+        result = OPERATORS[symbol](left, right)
+        kind = kind or suspect(symbol, left, right)
         if kind:
             forged(f'an object of type {kind} agrees with everything')
             return symbol in ('!=', 'not in')
@@ -51,9 +53,9 @@ def suspect(symbol: str, left: Any, right: Any) -> str:
     if symbol in ('<', '<=', '>', '>='):
         sides = [value for value in (left, right) if type(value) not in PLAIN and not isinstance(value, CONTAINERS)]
         return next((_name(side) for side in sides if _orders_everything(side)), '')
-    if symbol in ('in', 'not in') and type(right) not in PLAIN and not isinstance(right, (*CONTAINERS, dict)):
-        if _answer(_holds, right, object()):
-            return _name(right)
+    searched = symbol in ('in', 'not in') and type(right) not in (*PLAIN, *CONTAINERS, dict)
+    if searched and _answer(_holds, right, object()):
+        return _name(right)
     suspects: list[Any] = []
     for value in _leaves(left, right):
         if len(suspects) == MAX_SUSPECTS:
@@ -99,13 +101,18 @@ def iter_plain(value: Any) -> list[Any]:
 
 
 def _equals_everything(value: Any) -> bool:
-    number = random.randrange(10**12, 10**15)
-    far: list[Any] = [object(), number, float(-number), f'decoy {number}', [number], {number: number}, None]
-    random.shuffle(far)
-    agreed = sum(_answer(operator.eq, value, decoy) is True for decoy in far)
-    not_different = sum(_answer(operator.ne, decoy, value) is False for decoy in far)
-    near = sum(_answer(operator.eq, value, decoy) is True for decoy in (3, -7, 0.5, 41, 'a', '', True))
-    return max(agreed, not_different) >= 2 or near >= 4 or _answer(operator.eq, value, object()) is True
+    """Whether a value equals two neighbours at once, near or far: nothing honest does, not even modular numbers."""
+    far = random.randrange(10**12, 10**15)
+    pairs: list[tuple[Any, Any]] = [(start, start + 1) for start in (-8, 0, 2, 41, far)]
+    pairs += [(0.5, 1.5), (float(far), -0.25), ('a', 'b'), ('', f'decoy {far}'), (b'a', b'b')]
+    pairs += [([far], [far + 1]), ([], [1]), ({}, {far: far}), ((), (far,)), (object(), object())]
+    random.shuffle(pairs)
+    for one, other in pairs:
+        if _answer(operator.eq, value, one) and _answer(operator.eq, value, other):
+            return True
+        if _answer(operator.ne, one, value) is False and _answer(operator.ne, other, value) is False:
+            return True
+    return False
 
 
 def _orders_everything(value: Any) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from trainer.checkers.inside.expected import base_id
 from trainer.checkers.inside.integrity import Snapshot
 from trainer.checkers.inside.sources import AuthorModules
-from trainer.checkers.inside.watch import Origin, bake
+from trainer.checkers.inside.watch import bake
 
 MAX_DETAIL = 400
 PHASES = ('setup', 'call', 'teardown')
@@ -43,10 +43,10 @@ class Ledger:
     """What happened to each test, by the test's own phases."""
 
     def __init__(
-        self, origin: Origin, snapshot: Snapshot, tampered: list[str], progress: Callable[[str], object]
+        self, modules: AuthorModules, snapshot: Snapshot, tampered: list[str], progress: Callable[[str], object]
     ) -> None:
-        self._origin = origin
         self._snapshot = snapshot
+        self._modules = modules
         self._tampered = tampered
         self._progress = progress
         self._owner = os.getpid()
@@ -58,10 +58,11 @@ class Ledger:
         self._hooks: dict[str, tuple[int, ...]] = {}
         self._collect_errors: list[tuple[str, str]] = []
 
-    def collected(self, session: pytest.Session, items: list[pytest.Item], modules: AuthorModules) -> None:
+    def collected(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Fix the list of tests, put hidden ones around it, and note which functions they are."""
         self._full_check('while the tests were imported')
-        hidden = _hidden_tests(session, modules)
+        self._modules.remember()
+        hidden = _hidden_tests(session, self._modules)
         self._hidden = {item: item.name == 'test_must_pass' for item in hidden}
         items[:] = [*hidden[:2], *items, *hidden[2:]]
         for item in items:
@@ -86,7 +87,12 @@ class Ledger:
         self._machinery_check(item)
         here = os.getpid() == self._owner and threading.get_ident() == self._thread
         done = self._tests.get(item, [])
-        if error is None and here and done == list(PHASES[: PHASES.index(phase)]) and not getattr(item, '_excinfo', None):
+        if (
+            error is None
+            and here
+            and done == list(PHASES[: PHASES.index(phase)])
+            and not getattr(item, '_excinfo', None)
+        ):
             done.append(phase)
 
     def call(self, item: pytest.Function) -> bool | None:
@@ -112,13 +118,13 @@ class Ledger:
         """Keep why a file could not be collected."""
         self._collect_errors.append((report.nodeid, str(report.longrepr)[-MAX_DETAIL:]))
 
-    def report(self, modules: AuthorModules) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Everything that happened, as JSON values."""
         self._full_check('at the end')
         for item, must_pass in self._hidden.items():
             if ('call' in self._tests[item]) is not must_pass and self._tests[item]:
                 self._tampered.append('a hidden test came out wrong')
-        self._tampered += [f'the module {name} is not the author’s' for name in modules.forged_names()]
+        self._tampered += [f'the module {name} was replaced' for name in self._modules.forged_names()]
         tests = []
         for item, done in self._tests.items():
             if item not in self._hidden:
@@ -126,13 +132,13 @@ class Ledger:
                 passed = done == list(PHASES) and len(reports) >= 3 and all(said == 'passed' for said, _ in reports)
                 detail = next((text for said, text in reports if said != 'passed'), '')
                 tests.append([item.nodeid, base_id(item), passed, detail])
-        report: dict[str, Any] = {'tests': tests, 'collect_errors': self._collect_errors, 'failures': modules.failures}
+        report: dict[str, Any] = {'tests': tests, 'collect_errors': self._collect_errors, 'failures': self._modules.failures}
         if self._tampered:
             report['tampered'] = f'forged: {self._tampered[0]}'
         return report
 
     def _full_check(self, when: str) -> None:
-        changed = self._snapshot.changed()
+        changed = self._snapshot.changed() or self._modules.changed()
         if changed:
             self._tampered.append(f'{changed} was changed {when}')
 
@@ -153,11 +159,11 @@ class Ledger:
             self._tampered.append(f'the test {item.nodeid} was exchanged')
 
 
-def make_plugin(ledger: Ledger, modules: AuthorModules) -> types.ModuleType:
+def make_plugin(ledger: Ledger) -> types.ModuleType:
     """The plugin as a module whose functions hold the ledger where the candidate's code cannot reach it."""
     plugin = types.ModuleType('rlvr_ledger')
     for function in _HOOKS:
-        baked = bake(function, ledger=ledger, modules=modules)
+        baked = bake(function, ledger=ledger)
         baked.__dict__.update(function.__dict__)
         setattr(plugin, function.__name__, baked)
     return plugin
@@ -166,7 +172,7 @@ def make_plugin(ledger: Ledger, modules: AuthorModules) -> types.ModuleType:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     ledger: Any = '@ledger'
-    ledger.collected(session, items, '@modules')
+    ledger.collected(session, items)
 
 
 @pytest.hookimpl(tryfirst=True)

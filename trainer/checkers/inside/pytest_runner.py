@@ -34,6 +34,7 @@ def main(request: Request, send: Callable[[bytes], None]) -> None:
         return
     collector = _Child(_collect, request, b'')
     nonce = os.urandom(16).hex()
+    before = _fingerprints(request)
     tests = _Child(run_tests, request, nonce.encode())
     deadline = time.monotonic() + request['timeout_s']
     tests.wait(deadline)
@@ -42,7 +43,11 @@ def main(request: Request, send: Callable[[bytes], None]) -> None:
     if not expected:
         send(json.dumps({'author_error': 'the test files define no test'}).encode())
         return
-    send(json.dumps({'expected': expected, **_judge(tests, nonce)}).encode())
+    answer = _judge(tests, nonce)
+    changed = [path for path, mark in _fingerprints(request).items() if mark != before[path]]
+    if changed:
+        answer.setdefault('tampered', f'forged: {changed[0]} was changed while the tests ran')
+    send(json.dumps({'expected': expected, **answer}).encode())
 
 
 def syntax_errors(request: Request) -> str:
@@ -54,6 +59,19 @@ def syntax_errors(request: Request) -> str:
             line = getattr(error, 'lineno', None)
             return f'{path}{f", line {line}" if line else ""}: {getattr(error, "msg", error)}'
     return ''
+
+
+def _fingerprints(request: Request) -> dict[str, tuple[int, int, int] | None]:
+    """Inode, change time and size of the author's files: no program can change a file and keep all three."""
+    marks: dict[str, tuple[int, int, int] | None] = {}
+    for path in request['trusted']:
+        try:
+            found = os.lstat(path)
+        except OSError:
+            marks[path] = None
+        else:
+            marks[path] = (found.st_ino, found.st_ctime_ns, found.st_size)
+    return marks
 
 
 def _judge(child: _Child, nonce: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class AuthorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._names = module_names(sources)
         self._builtins = dict(vars(builtins))
         self._loaded: dict[str, types.ModuleType] = {}
+        self._held: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, str] = {}
 
     def find_spec(
@@ -86,6 +87,25 @@ class AuthorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             sys.modules.pop(name, None)
             raise
         return module
+
+    def remember(self) -> None:
+        """Note what the author's modules hold, before any test has run."""
+        self._held = {name: dict(vars(module)) for name, module in self._loaded.items()}
+
+    def changed(self) -> str:
+        """Name something in the author's modules that is not what it was and that their own code does not rebind."""
+        for name, before in self._held.items():
+            now = vars(self._loaded[name])
+            file = str(before.get('__file__'))
+            for key in now.keys() | before.keys():
+                if now.get(key) is not before.get(key) and key not in self._rebound(file):
+                    return f'{name}.{key}'
+        return ''
+
+    def _rebound(self, file: str) -> set[str]:
+        """Names that a module's own functions declare global."""
+        nodes = ast.walk(ast.parse(self.files.get(file, '')))
+        return {name for node in nodes if isinstance(node, ast.Global) for name in node.names} | {'__warningregistry__'}
 
     def forged_names(self) -> list[str]:
         """Names of the author's modules under which something else was put into ``sys.modules``."""

@@ -66,14 +66,14 @@ def run_tests(request: Mapping[str, Any], write: Callable[[bytes], None], nonce:
     _serve_author_files(modules)
     _guard_unittest(tampered.append)
     guard_signals(origin)
-    ledger = Ledger(origin, Snapshot(origin), tampered, bake(_progress, write=write))
-    plugin = make_plugin(ledger, modules)
+    ledger = Ledger(modules, Snapshot(origin), tampered, bake(_progress, write=write))
+    plugin = make_plugin(ledger)
     arguments = [*pytest_options(WORK), *QUIET, *(f'{WORK}/{arg}' for arg in request['test_args'])]
     install(origin, tampered.append)
     pytest.main(arguments, [plugin])
     if os.getpid() != owner:
         os._exit(1)
-    report = ledger.report(modules)
+    report = ledger.report()
     sys.stdout.flush()
     write(b'\n' + nonce + b' ' + json.dumps(report).encode() + b'\n')
 
@@ -120,8 +120,9 @@ def _guard_unittest(forged: Callable[[str], object]) -> None:
 
 def _guarded(original: Callable[..., None], symbol: str, forged: Callable[[str], object]) -> Callable[..., None]:
     def check(self: unittest.TestCase, first: Any, second: Any, *arguments: Any, **options: Any) -> None:
-        original(self, first, second, *arguments, **options)
         kind = suspect(symbol, first, second)
+        original(self, first, second, *arguments, **options)
+        kind = kind or suspect(symbol, first, second)
         if kind:
             forged(f'an object of type {kind} agrees with everything')
             self.fail(f'an object of type {kind} agrees with everything')

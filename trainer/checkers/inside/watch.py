@@ -75,7 +75,9 @@ def bake(function: Callable[..., Any], **values: object) -> Callable[..., Any]:
     assert isinstance(function, types.FunctionType)
     names = {f'@{name}': value for name, value in values.items()}
     code = bake_code(function.__code__, names)
-    return types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    return types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
 
 
 def bake_code(code: types.CodeType, names: dict[str, object]) -> types.CodeType:
