@@ -78,7 +78,7 @@ class Runs(RunRecords):
         errors: list[FieldError] = []
         parsed = info = plan = None
         try:
-            parsed, notes = config.parse_settings(_enabled(settings))
+            parsed, notes = config.parse_settings(settings)
         except ConfigError as error:
             errors += error.fields
         try:
@@ -115,14 +115,14 @@ class Runs(RunRecords):
         tasks = self._documents.published(task_ids)
         held_out = self._documents.published(held_out_ids)
         _check_apart(tasks, held_out)
-        parsed, notes = config.parse_settings(_enabled(settings))
+        parsed, notes = config.parse_settings(settings)
         plan = config.plan(parsed, find_model(model), len(tasks))
         run = config.RunConfig(
             id=new_id(),
             name=name,
             created_at=datetime.now(UTC),
             model=model,
-            settings=parsed,
+            settings=_switched_on(parsed),
             isolation='unsafe' if self._settings.unsafe_sandbox else 'bubblewrap',
             home=str(self._settings.home.resolve()),
             lineage={'studio': __version__},
@@ -300,14 +300,9 @@ def _row(session: Session, id: str) -> RunTable:
     return row
 
 
-def _enabled(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _switched_on(parsed: config.Settings) -> config.Settings:
     """The settings with ``rl.enabled`` on: every run of the studio learns from rewards."""
-    whole = dict(settings) if 'rl' in settings or not settings else None
-    if whole is None:
-        known = {field.alias for field in config.RlConfig.model_fields.values()}
-        whole = {'rl': dict(settings)} if set(settings) <= known else dict(settings)
-    rl = whole.get('rl', {})
-    return {**whole, 'rl': {**rl, 'enabled': True} if isinstance(rl, Mapping) else rl}
+    return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': True})})
 
 
 def _check_name(name: str) -> str:

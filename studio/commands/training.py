@@ -1,0 +1,208 @@
+"""``rlvr train`` and ``evaluate``: the same trainer as the studio's, in the foreground.
+
+The trainer runs in a session of its own, so Ctrl-C reaches only this program, which asks for a stop and waits: a second
+Ctrl-C ends the trainer at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from studio.commands.output import isolation, print_json, print_table, say, say_notes, settings
+from studio.commands.progress import Display
+from studio.launchers.local import LocalLauncher, child_environment
+from studio.store.ids import new_id
+from trainer.config import RunConfig, Settings, parse_settings, resolve
+from trainer.errors import ConfigError
+from trainer.events import AnyEvent, RunState, State, read_events
+from trainer.manifest import read_manifest
+from trainer.models import find_model
+from trainer.runfolder import STOP, Claim, RunFolder, state_of
+from trainer.task import TaskFile
+
+EXIT_CODES: Final[dict[RunState, int]] = {'finished': 0, 'stopped': 130}
+POLL_S: Final = 0.2
+EXIT_S: Final = 3.0
+
+
+def train(
+    manifest: Path,
+    *,
+    model: str,
+    out: Path,
+    config: Path | None,
+    held_out: Path | None,
+    name: str,
+    unsafe: bool,
+    as_json: bool,
+) -> int:
+    """Train to the end; 0 finished, 1 failed, 130 stopped."""
+    tasks = read_manifest(manifest)
+    measured = _held_out(held_out)
+    parsed = _settings(config)
+    run = RunConfig(
+        id=new_id(),
+        name=name or out.name,
+        created_at=datetime.now(UTC),
+        model=model,
+        settings=parsed,
+        isolation=isolation(unsafe=unsafe),
+        home=str(settings().home.resolve()),
+        lineage={'manifest': manifest.name},
+    )
+    _, plan = resolve(run, len(tasks))
+    say_notes(plan.notes)
+    if shared := {task.hash for task in tasks} & {task.hash for task in measured}:
+        say(f'Note: {len(shared)} held-out tasks are trained on too: success there proves little')
+    folder = RunFolder.create(out, run, tasks, measured)
+    say(f'{len(tasks)} tasks, {plan.steps} steps of {plan.rollouts_per_step} attempts, in {folder.path}')
+    state, reason = _follow(folder, LocalLauncher())
+    if state == 'failed' or state == 'interrupted':
+        say('\n'.join(folder.log_tail(20)))
+        say(f'The run {state}: {reason}', error=True)
+    summary = _summary(folder, state)
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary, folder)
+    return EXIT_CODES.get(state, 1)
+
+
+def evaluate(manifest: Path, *, model: str, adapter: Path | None, k: int, unsafe: bool, as_json: bool) -> int:
+    """Attempt every task k times; 0 when that was possible."""
+    find_model(model)
+    read_manifest(manifest)
+    with tempfile.TemporaryDirectory(prefix='rlvr-evaluate-') as folder:
+        out = Path(folder) / 'evaluation.json'
+        command = [sys.executable, '-m', 'trainer.evaluate', '--manifest', str(manifest), '--model', model]
+        command += ['--adapter', str(adapter)] if adapter else []
+        command += ['-k', str(k), '--home', str(settings().home.resolve()), '--isolation', isolation(unsafe=unsafe)]
+        done = subprocess.run([*command, '--out', str(out)], env=child_environment(os.environ), check=False)
+        if done.returncode != 0 or not out.exists():
+            say(f'The evaluation failed (exit code {done.returncode})', error=True)
+            return 130 if done.returncode == -signal.SIGINT else 1
+        result = json.loads(out.read_text(encoding='utf-8'))
+    say('')
+    if as_json:
+        print_json({key: result[key] for key in ('mean', 'low', 'high', 'tasks')})
+        return 0
+    print_table(
+        ['task', 'solved', 'of', 'errors', '95 %'],
+        [
+            (
+                task['title'] or task['id'],
+                str(task['solved']),
+                str(task['attempts']),
+                str(task['errors']),
+                _interval(task),
+            )
+            for task in result['tasks']
+        ],
+    )
+    typer.echo(f'Success {_percent(result["mean"])}, between {_interval(result)}')
+    return 0
+
+
+class _Stop:
+    """Counts requests to stop: the first asks, the second ends."""
+
+    def __init__(self, folder: RunFolder, launcher: LocalLauncher, claim: Claim) -> None:
+        self._folder, self._launcher, self._claim = folder, launcher, claim
+        self.asked = 0
+
+    def __call__(self, *_: object) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            self._folder.request(STOP)
+            say('\nStopping after this step; press Ctrl-C again to end at once')
+        else:
+            self._launcher.end(self._claim)
+
+
+def _follow(folder: RunFolder, launcher: LocalLauncher) -> tuple[RunState, str]:
+    """Launch the trainer and show what it writes until it has ended; return how."""
+    claim = launcher.start(folder)
+    stop = _Stop(folder, launcher, claim)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    states: list[AnyEvent] = []
+    offset = 0
+    gone = 0.0
+    with Display() as display:
+        while True:
+            alive = claim.alive
+            events, offset = read_events(folder.events, offset)
+            for event in events:
+                display.show(event)
+            states += [event for event in events if isinstance(event, State)]
+            if not alive and not events:
+                gone = gone or time.monotonic()
+                if folder.exit() is not None or time.monotonic() - gone > EXIT_S:
+                    break
+            if not events:
+                time.sleep(POLL_S)
+    launcher.end(claim)
+    state, reason = state_of(states, folder.exit(), claim)
+    ended = folder.exit()
+    if stop.asked and state in ('failed', 'interrupted') and (ended is None or ended.signal is not None):
+        return 'stopped', 'stopped by the user'
+    return state, reason
+
+
+def _settings(path: Path | None) -> Settings:
+    """Settings of a file, learning from rewards switched on. Raises ``ConfigError``."""
+    data: Any = {}
+    if path is not None:
+        try:
+            data = json.loads(path.read_text(encoding='utf-8-sig'))
+        except ValueError as error:
+            raise ConfigError(f'{path} is no JSON: {error}') from None
+    parsed, notes = parse_settings(data)
+    say_notes(notes)
+    return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': True})})
+
+
+def _held_out(path: Path | None) -> Sequence[TaskFile]:
+    """Held-out tasks; those without an id of their own get one that no training task has."""
+    if path is None:
+        return ()
+    return [
+        task.model_copy(update={'id': f'held-out-{number}'}) if re.fullmatch(r'task-\d+', task.id) else task
+        for number, task in enumerate(read_manifest(path), start=1)
+    ]
+
+
+def _summary(folder: RunFolder, state: RunState) -> dict[str, Any]:
+    path = folder.path / 'summary.json'
+    written = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
+    summary = dict.fromkeys(('state', 'steps', 'before', 'after', 'adapter')) | written
+    return summary | {'state': state}
+
+
+def _show(summary: dict[str, Any], folder: RunFolder) -> None:
+    typer.echo(f'{summary["state"]} after {summary["steps"] or 0} steps')
+    for stage in ('before', 'after'):
+        if summary[stage] is not None:
+            typer.echo(f'Held-out success {stage} training: {_percent(summary[stage])}')
+    typer.echo(f'Adapter: {summary["adapter"]}' if summary['adapter'] else f'No adapter; the log is {folder.log}')
+
+
+def _percent(share: float | None) -> str:
+    return 'unknown' if share is None else f'{share:.1%}'
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return f'{_percent(row["low"])} and {_percent(row["high"])}'
