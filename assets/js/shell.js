@@ -92,3 +92,13 @@ document.addEventListener("DOMContentLoaded", () => {
     if (told !== null) clearInterval(waiting);
   }, 100);
 });
+
+// Quasar draws a few icons of its own: let them come from our sprite too.
+document.addEventListener("DOMContentLoaded", () => {
+  const icon = (name) => `svguse:/assets/icons/icons.svg#${name}|0 0 24 24`;
+  const set = window.Quasar?.IconSet?.props;
+  if (!set) return;
+  Object.assign(set.chip, { remove: icon("x"), selected: icon("check") });
+  Object.assign(set.arrow, { dropdown: icon("chevrons-up-down") });
+  Object.assign(set.field, { clear: icon("x"), error: icon("circle-alert") });
+});

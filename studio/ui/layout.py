@@ -138,7 +138,7 @@ def _facts(studio: Studio) -> Facts:
     active = studio.runs.active()
     return Facts(
         tasks=studio.documents.list(DocumentQuery(per_page=1)).total,
-        adapters=len(studio.results.adapters()),
+        adapters=studio.results.count(),
         live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
         sandbox=sandbox_badge(studio.sandbox.report),
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from nicegui import ui
 
 from studio.ui.components.elements import Text
-from studio.ui.components.wording import duration
+from studio.ui.components.wording import took
 
 SHOWN_LINES: Final = 14
 MAX_ENTRIES: Final = 200
@@ -80,7 +80,7 @@ class Entry:
 
     def ended(self, text: str, exit_code: int | None, milliseconds: int, *, bad: bool) -> Any:
         """Show the answer."""
-        self._time.set_text(duration(milliseconds))
+        self._time.set_text(took(milliseconds))
         with self._answer:
             self._text(text, 'e' if bad and exit_code is None else 'o')
             if exit_code is not None:

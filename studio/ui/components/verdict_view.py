@@ -7,7 +7,7 @@ from typing import Final
 from nicegui import ui
 
 from studio.ui.components.elements import Icon, Text, chip
-from studio.ui.components.wording import duration, plural
+from studio.ui.components.wording import plural, took
 from trainer.verdict import Verdict
 
 _KINDS: Final = {
@@ -38,7 +38,7 @@ def verdict_badge(verdict: Verdict) -> None:
     counted = (
         f'{passed} of {len(verdict.items)} passed · ' if len(verdict.items) > 1 and verdict.reward is not None else ''
     )
-    Text(f'{counted}{duration(verdict.duration_ms)}', classes='t3 t-small num')
+    Text(f'{counted}{took(verdict.duration_ms)}', classes='t3 t-small num')
 
 
 def verdict_details(verdict: Verdict) -> None:

@@ -79,3 +79,8 @@ def parameters(count: int | None) -> str:
     if count is None:
         return '–'  # noqa: RUF001
     return f'{count / 1e9:.1f} B' if count >= 5e7 else f'{count / 1e6:.1f} M'
+
+
+def took(milliseconds: int) -> str:
+    """How long one call took: ``412 ms`` below a second, else ``1.4 s``."""
+    return f'{milliseconds} ms' if milliseconds < 1000 else f'{milliseconds / 1000:.1f} s'

@@ -50,7 +50,7 @@ class _Editor:
                 self._banner = ui.element('div').classes('vs')
                 self._listed = ui.element('div').classes('vs')
                 self._column = ui.element('div').classes('vs vs-3')
-            with ui.element('div').classes('side'):
+            with ui.element('div').classes('beside'):
                 self._playground = PlaygroundCard(studio, self._draft, on_solutions=self._solutions_changed)
         self._blocks = self._draw_blocks(as_json=False)
         self._ready = True

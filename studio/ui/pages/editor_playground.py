@@ -195,17 +195,19 @@ class PlaygroundCard:
         self._input.props(f'placeholder="{_HINTS[tool]}"')
 
     async def _run_now(self) -> None:
-        tool, text = str(self._tool.value), (self._input.value or '')
-        if not text.strip():
-            text = '.' if tool == 'list_dir' else ''
-            if not text:
-                return
+        tool, text = str(self._tool.value), self._input.value or ''
+        if tool == 'list_dir' and not text.strip():
+            text = '.'
+        if self._busy or not text.strip():
+            return
         args = {'command': text} if tool == 'run_command' else {'path': text}
+        content = self._content.value or ''
         if tool == 'write_file':
-            args['content'] = self._content.value or ''
-        if await self._step(Step(tool=tool, args=args)):
-            self._input.value = ''
-            self._content.value = ''
+            args['content'] = content
+        # Emptied at once: what is typed while the call runs is the next call's.
+        self._input.value = self._content.value = ''
+        if not await self._step(Step(tool=tool, args=args)) and not self._input.value:
+            self._input.value, self._content.value = text, content
 
     async def _step(self, step: Step) -> bool:
         if not await self._ensure():
