@@ -1,0 +1,113 @@
+"""The base model of a run: a card for each that is offered, and a box for any folder or hub id."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from nicegui import ui
+
+from studio.ui.components.elements import Text, chip
+from studio.ui.components.fields import Field
+from studio.ui.components.wording import parameters
+from trainer.errors import ConfigError
+from trainer.models import MODELS, STARTER, ModelInfo, find_model
+
+
+class ModelCards:
+    """The choice in one tab; ``picked`` is the id of the model."""
+
+    def __init__(self, picked: str, on_change: Callable[[], Any]) -> None:
+        self.picked = picked
+        self._on_change = on_change
+        self._cards: dict[str, tuple[ui.element, ui.element]] = {}
+        with ui.element('div').classes('models').props('role=radiogroup aria-label="Base model"'):
+            for model in MODELS:
+                self._card(model)
+        known = any(model.id == picked for model in MODELS)
+        with Field('Another model', hint='A folder with a saved transformers model, or a hub id: owner/name') as field:
+            box = ui.input(value='' if known else picked).props('outlined dense hide-bottom-space')
+            box.props['aria-label'] = 'Another model: folder or hub id'
+        self._other, self._field = box, field
+        for event in ('blur', 'keydown.enter'):
+            box.on(event, self._other_left, args=[])
+        self._mark()
+
+    def _card(self, model: ModelInfo) -> None:
+        with ui.element('button').classes('card model').props('type=button role=radio') as card:
+            if model.about:
+                card.props['title'] = model.about
+            with ui.element('span').classes('hs'):
+                Text(model.title, classes='w6 ell').props['title'] = model.title
+                ui.element('span').classes('sp')
+                dot = ui.element('span').classes('rad')
+            with ui.element('span').classes('hs hs-1'):
+                if model.supports_rl:
+                    chip('Supports RL', 'acc', icon='check')
+                else:
+                    chip('No RL', 'warn', icon='ban')
+            with ui.element('dl'):
+                Text('Size', 'dt')
+                Text(parameters(model.parameters), 'dd')
+                Text('Disk', 'dt')
+                words, here = on_disk(model)
+                Text(words, 'dd', 'c-ok' if here else '')
+        self._cards[model.id] = (card, dot)
+        card.on('click', lambda: self._pick(model.id), args=[])
+
+    def _pick(self, id: str) -> Any:
+        self.picked = id
+        self._other.value = ''
+        self._field.show_error('')
+        self._mark()
+        return self._on_change()
+
+    def _other_left(self) -> Any:
+        text = str(self._other.value or '').strip()
+        if not text or text == self.picked:
+            return None
+        try:
+            model = find_model(text)
+        except ConfigError as error:
+            self._field.show_error(error.message)
+            return None
+        self._field.show_error('')
+        self.picked = model.id
+        self._mark()
+        return self._on_change()
+
+    def _mark(self) -> None:
+        for id, (card, dot) in self._cards.items():
+            on = id == self.picked
+            for element, name in ((card, 'sel'), (dot, 'on')):
+                element.classes(add=name) if on else element.classes(remove=name)
+            card.props['aria-checked'] = 'true' if on else 'false'
+
+
+def model_of(id: str) -> ModelInfo:
+    """The model behind an id; the starter where it cannot be found any more (a folder that was moved)."""
+    try:
+        return find_model(id)
+    except ConfigError:
+        return STARTER
+
+
+def on_disk(model: ModelInfo) -> tuple[str, bool]:
+    """Words for where the weights are, and whether they are on this machine; looks at the disk only."""
+    if model.kind in ('bundled', 'local'):
+        there = any(Path(model.source).glob('*.safetensors'))
+        return ('Bundled' if model.kind == 'bundled' else 'On disk', True) if there else ('Missing', False)
+    folder = hub_cache() / f'models--{model.source.replace("/", "--")}' / 'snapshots'
+    if any(folder.glob('*/*.safetensors')):
+        return 'On disk', True
+    return 'Downloads at start', False
+
+
+def hub_cache() -> Path:
+    """Where the model hub's client keeps what it downloaded."""
+    if cache := os.environ.get('HF_HUB_CACHE'):
+        return Path(cache)
+    home = os.environ.get('HF_HOME')
+    return (Path(home) if home else Path.home() / '.cache' / 'huggingface') / 'hub'
