@@ -20,6 +20,9 @@ from trainer.sandbox.inside import frames
 from trainer.sandbox.leftovers import base_folder, owner_tag, private_folder, remove_tree, sweep_leftovers
 from trainer.sandbox.pool import SandboxPool
 
+MARK = b'94%d' % os.getpid()
+"""Seconds that nobody else sleeps: how processes of these tests are recognised."""
+
 ALL = ['bubblewrap', 'unsafe']
 
 
@@ -36,11 +39,15 @@ def nothing_left(request):
 
 def state():
     """Children of this process, its descriptors, its sandbox folders and the mounts of the machine."""
-    own = str(os.getpid())
-    children = Path(f'/proc/{own}/task/{own}/children').read_text(encoding='ascii').split()
+    own = os.getpid()
     folders = sorted(place.name for place in base_folder().iterdir() if f'-{own}-' in place.name)
     mounts = [line for line in Path('/proc/self/mounts').read_text(encoding='utf-8').splitlines() if 'rlvr' in line]
-    return sorted(children), len(os.listdir('/proc/self/fd')), folders, mounts, len(marked(b'9416'))
+    return children(own), len(os.listdir('/proc/self/fd')), folders, mounts, len(marked(MARK))
+
+
+def children(pid):
+    tasks = Path(f'/proc/{pid}/task').glob('*/children')
+    return sorted(int(word) for place in tasks for word in place.read_text(encoding='ascii').split())
 
 
 def marked(mark):
@@ -57,7 +64,7 @@ def marked(mark):
 @pytest.mark.parametrize('isolation', ALL)
 def test_what_a_sandbox_leaves(isolation):
     with open_sandbox(isolation=isolation) as sandbox:
-        sandbox.run('mkdir -m 000 closed; (setsid sleep 9416 &); mkfifo p; ln -s / r')
+        sandbox.run('mkdir -m 000 closed; (setsid sleep 99 &); mkfifo p; ln -s / r')
         sandbox.write_file('marker.txt', b'x')
     sandbox.close()
     for call in (lambda: sandbox.run('true'), lambda: sandbox.read_file('a'), lambda: sandbox.snapshot(Path('/tmp'))):
@@ -65,7 +72,7 @@ def test_what_a_sandbox_leaves(isolation):
             call()
 
 
-@pytest.mark.parametrize(('isolation', 'levels', 'seconds'), [('bubblewrap', 10_000, 1.5), ('unsafe', 3_000, 20)])
+@pytest.mark.parametrize(('isolation', 'levels', 'seconds'), [('bubblewrap', 10_000, 1.5), ('unsafe', 2_200, 20)])
 def test_a_tree_deeper_than_any_path(isolation, levels, seconds):
     code = f'import os\nfor _ in range({levels}):\n  os.mkdir("d"); os.chdir("d")'
     sandbox = open_sandbox(isolation=isolation)
@@ -107,7 +114,7 @@ def test_the_studio_ends_in_any_way(isolation, end):
     code = (
         'import os, sys, threading, time\nfrom trainer.sandbox import open_sandbox\n'
         f's = open_sandbox(isolation={isolation!r})\n'
-        'run = lambda: s.run("echo; setsid sleep 9416 & sleep 9416", timeout_s=60)\n'
+        'run = lambda: s.run("echo; setsid sleep MARK & sleep MARK", timeout_s=60)\n'
         'threading.Thread(target=run, daemon=True).start()\n'
         'time.sleep(0.4); print("ready", flush=True)\n'
     ) + {
@@ -117,19 +124,20 @@ def test_the_studio_ends_in_any_way(isolation, end):
         'exit': 'os._exit(0)',
         'left open': 'sys.exit(0)',
     }[end]
+    code = code.replace('MARK', MARK.decode())
     studio = subprocess.Popen(
         [sys.executable, '-W', 'ignore', '-c', code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert studio.stdout.readline() == b'ready\n'
     if end in {'stopped', 'killed'}:
-        assert len(marked(b'9416')) == 2
+        assert len(marked(MARK)) == 2
         studio.send_signal(signal.SIGTERM if end == 'stopped' else signal.SIGKILL)
     studio.wait()
     studio.stdout.close()
     deadline = time.monotonic() + 5
-    while marked(b'9416') and time.monotonic() < deadline:
+    while marked(MARK) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert marked(b'9416') == []
+    assert marked(MARK) == []
     removed = sweep_leftovers()
     assert all(f'-{studio.pid}-' in place.name for place in removed if place.name.startswith('unsafe'))
     assert not [place for place in base_folder().iterdir() if f'-{studio.pid}-' in place.name]
@@ -140,17 +148,18 @@ def test_a_forked_child_does_not_keep_it_alive():
         'import os, time\nfrom trainer.sandbox import open_sandbox\n'
         's = open_sandbox()\n'
         'if not os.fork():\n  time.sleep(3); os._exit(0)\n'
-        'import threading\nthreading.Thread(target=lambda: s.run("sleep 9416", timeout_s=60), daemon=True).start()\n'
+        'import threading\nthreading.Thread(target=lambda: s.run("sleep MARK", timeout_s=60), daemon=True).start()\n'
         'time.sleep(0.3); print("ready", flush=True); os._exit(0)\n'
     )
+    code = code.replace('MARK', MARK.decode())
     studio = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE)
     assert studio.stdout.readline() == b'ready\n'
     studio.stdout.close()
     studio.wait()
     deadline = time.monotonic() + 2
-    while marked(b'9416') and time.monotonic() < deadline:
+    while marked(MARK) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert marked(b'9416') == []
+    assert marked(MARK) == []
 
 
 def test_sweeping_touches_the_dead_only():
@@ -205,7 +214,7 @@ def answer(kind, *fields):
 def test_a_server_that_lies_is_dropped(reply):
     """The server was taken over: it answers the second request with garbage."""
     ours, theirs = socket.socketpair()
-    process = subprocess.Popen(['sleep', '9416'], start_new_session=True)
+    process = subprocess.Popen(['sleep', MARK.decode()], start_new_session=True)
     theirs.sendall(answer(frames.OK) + reply)
     theirs.shutdown(socket.SHUT_WR)
     sandbox = ServedSandbox('test', SandboxSpec(), Launched(process, ours, '/work'), own_user=True)
@@ -220,7 +229,8 @@ def test_a_server_that_lies_is_dropped(reply):
 def test_a_server_that_is_silent_is_dropped(monkeypatch):
     monkeypatch.setattr('trainer.sandbox.client.GRACE_S', 0.1)
     with open_sandbox() as sandbox:
-        (server,) = [pid for pid in marked(b'-B') if b'from inside' in Path(f'/proc/{pid}/cmdline').read_bytes()][-1:]
+        (launcher,) = children(os.getpid())
+        (server,) = children(launcher)
         os.kill(server, signal.SIGSTOP)
         with pytest.raises(SandboxError, match='does not answer'):
             sandbox.run('true', timeout_s=0.1)

@@ -184,6 +184,23 @@ def test_records_of_a_liar_write_nothing(target, record):
     assert found(target) == {'known': bytes(10)}
 
 
+def test_a_liar_cannot_go_on_for_ever(target):
+    writer = TreeWriter(str(target), max_bytes=100, max_file=100, max_entries=10, strict=False)
+    with pytest.raises(BadRecord, match='far more paths'):
+        for number in range(10_000):
+            writer.add([b's', b'%d' % number, b'no reason'])
+    writer.close()
+
+
+def test_very_many_files_are_cut_off_and_not_an_error(target):
+    with open_sandbox(SandboxSpec(limits=Limits(inodes=300))) as sandbox:
+        sandbox.run('seq 5000 | xargs touch')
+        sandbox.snapshot(target)
+    assert len(found(target)) == 300
+    assert len(sandbox.left_out) == 1
+    assert 'too many files' in sandbox.left_out[0]
+
+
 def test_a_file_below_a_link_or_below_nothing_is_left_out(target, tmp_path):
     writer = TreeWriter(str(target), max_bytes=100, max_file=100, max_entries=10, strict=False)
     writer.add([b'l', b'link', os.fsencode(tmp_path)])
@@ -208,5 +225,5 @@ def test_strict_writers_say_what_is_too_large(target):
 def test_modes_of_a_tree_that_is_read_are_what_they_were(tmp_path):
     (tmp_path / 'f').touch(mode=0o640)
     before = (tmp_path / 'f').stat().st_mode
-    assert [record[0] for record in read_tree(str(tmp_path))] == [b'f']
+    assert [record[0] for record in read_tree(str(tmp_path), 10)] == [b'f']
     assert (tmp_path / 'f').stat().st_mode == before

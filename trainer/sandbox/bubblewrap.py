@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +54,7 @@ _ETC: Final = (
 
 def open_bubblewrap(spec: SandboxSpec) -> ServedSandbox:
     """Start a sandbox. Raises ``SandboxUnavailable`` with the fix when bubblewrap is missing or not allowed to work."""
-    with tempfile.TemporaryFile() as messages:
+    with os.fdopen(os.memfd_create('messages'), 'w+b') as messages:
         launched = _launch(spec, messages)
         try:
             return ServedSandbox(NAME, spec, launched, own_user=True)

@@ -200,7 +200,7 @@ class ServedSandbox:
             deadline = time.monotonic() + TRANSFER_S
             try:
                 self._send(frames.IMPORT, [], deadline)
-                for record in read_tree(str(folder)):
+                for record in read_tree(str(folder), self._limits.inodes):
                     self._send(frames.RECORD, record, deadline)
             except OSError as error:
                 raise SandboxError(f'{folder} cannot be copied into the sandbox: {error.strerror or error}') from error

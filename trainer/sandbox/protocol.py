@@ -82,6 +82,8 @@ class Sandbox(Protocol):
 
     name: str
     """The isolation in force, for example ``bubblewrap``."""
+    left_out: tuple[str, ...]
+    """What the snapshot left out, one ``path: reason`` each; empty before it was taken."""
 
     def where(self, path: str) -> str:
         """How programs in this sandbox spell an inside path: ``/work/…``, or a path below a mount's target.

@@ -20,7 +20,7 @@ def copy_workspace(source: Path, target: Path, *, limits: Limits | None = None) 
         str(target), max_bytes=limits.disk_bytes, max_file=limits.file_bytes, max_entries=limits.inodes, strict=False
     )
     try:
-        for record in read_tree(str(source)):
+        for record in read_tree(str(source), limits.inodes):
             writer.add(record)
         writer.finish(str(source.resolve()).encode())
     except OSError as error:

@@ -95,7 +95,7 @@ class Server:
         """Send the workspace as records; nobody but this process is alive to change it meanwhile."""
         self._members.end()
         os.chmod(self._root, 0o755)
-        for record in read_tree(self._root):
+        for record in read_tree(self._root, self._inodes):
             frames.send(self._control, frames.RECORD, record)
         return []
 

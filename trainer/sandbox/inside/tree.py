@@ -33,14 +33,21 @@ class TooLarge(Exception):
     """The folder holds more than the receiving side takes."""
 
 
-def read_tree(root: str) -> Iterator[list[bytes]]:
+def read_tree(root: str, max_entries: int) -> Iterator[list[bytes]]:
     """Yield the records of a folder, parents first; what cannot be kept becomes a ``SKIPPED`` record with its reason.
 
-    The folder must be at rest. Modes are opened up on the way where they bar the reader (a folder without rights).
+    Ends with such a record where there are more than ``max_entries``. The folder must be at rest. Modes are opened up
+    on the way where they bar the reader (a folder without rights).
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    entries = 0
     try:
-        yield from _read_folder(fd, b'', 1)
+        for record in _read_folder(fd, b'', 1):
+            entries += record[0] != DATA
+            if entries > max_entries:
+                yield [SKIPPED, record[1], b'too many files']
+                return
+            yield record
     finally:
         os.close(fd)
 
@@ -53,7 +60,7 @@ def _read_folder(folder: int, above: bytes, depth: int) -> Iterator[list[bytes]]
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         mode = b'%d' % (stat.S_IMODE(status.st_mode) & 0o777)
         if len(path) > MAX_PATH:
-            yield [SKIPPED, path[:100], b'path too long']
+            yield [SKIPPED, path[:100], b'too long a path']
         elif stat.S_ISLNK(status.st_mode):
             yield [LINK, path, os.fsencode(os.readlink(name, dir_fd=folder))]
         elif stat.S_ISREG(status.st_mode):
@@ -112,6 +119,7 @@ class TreeWriter:
         self._bytes_left = max_bytes
         self._max_file = max_file
         self._entries_left = max_entries
+        self._most_paths = 2 * max_entries + 1000
         self._strict = strict
         self._folders = {b''}
         self._seen: set[bytes] = set()
@@ -167,6 +175,8 @@ class TreeWriter:
             raise BadRecord('a path that is not plain and relative')
         if path in self._seen:
             raise BadRecord('a path that came twice')
+        if len(self._seen) >= self._most_paths:
+            raise BadRecord('far more paths than allowed')
         self._seen.add(path)
         return path
 
