@@ -1,4 +1,4 @@
-"""``rlvr validate``, ``check``, ``attempt``: is a task well-formed, what is a workspace worth, what a solution earns."""
+"""``rlvr validate``, ``check``, ``attempt``: is a task valid, what is a workspace worth, what does a solution earn."""
 
 from __future__ import annotations
 

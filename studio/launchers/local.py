@@ -39,10 +39,14 @@ SECRETS_ALLOWED: Final = frozenset({'HF_TOKEN', 'HUGGINGFACE_HUB_TOKEN', 'HF_TOK
 
 
 class LocalLauncher:
-    """Starts and ends trainers. ``command`` gets the run folder as its last argument."""
+    """Starts and ends trainers. ``command`` gets the run folder as its last argument.
 
-    def __init__(self, command: Sequence[str] = (sys.executable, '-m', 'trainer')) -> None:
+    ``term_s``: seconds a process gets to end after SIGTERM, before SIGKILL.
+    """
+
+    def __init__(self, command: Sequence[str] = (sys.executable, '-m', 'trainer'), *, term_s: float = TERM_S) -> None:
         self.command = tuple(command)
+        self.term_s = term_s
 
     def start(self, folder: RunFolder) -> Claim:
         """Start a trainer on the folder and return who it is. Raises ``RunFolderError``."""
@@ -75,7 +79,7 @@ class LocalLauncher:
 
     def end(self, claim: Claim) -> None:
         """End the trainer and everything it started, in its own or other sessions; return when all are gone."""
-        end_all(lambda: members(claim, TOKEN), term_s=TERM_S)
+        end_all(lambda: members(claim, TOKEN), term_s=self.term_s)
 
     def alive(self, claim: Claim) -> bool:
         """Whether any process of the run still lives."""

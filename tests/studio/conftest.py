@@ -1,5 +1,6 @@
 """A real studio over a data folder of its own, with a stand-in for the trainer."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ def task(number: int = 0, **fields: Any) -> TaskFile:
 
 def stub(*options: str) -> LocalLauncher:
     """A launcher of the stand-in."""
-    return LocalLauncher((sys.executable, str(STUB), *options))
+    return LocalLauncher((sys.executable, str(STUB), *options), term_s=0.5)
 
 
 def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
@@ -57,10 +58,25 @@ def ended(studio: Studio, run_id: str, seconds: float = 20) -> RunView:
     return studio.runs.get(run_id)
 
 
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('studio.supervisor.TICK_S', 0.1)
+
+
+@pytest.fixture(scope='session')
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with all tables and no rows, to be copied."""
+    path = tmp_path_factory.mktemp('store') / 'studio.db'
+    database = Database(f'sqlite:///{path}')
+    database.migrate()
+    database.close()
+    return path
+
+
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path, empty_store: Path) -> Iterator[Database]:
+    shutil.copy(empty_store, tmp_path / 'studio.db')
     opened = Database(f'sqlite:///{tmp_path / "studio.db"}', busy_s=2)
-    opened.migrate()
     yield opened
     opened.close()
 
@@ -71,12 +87,16 @@ def documents(database: Database) -> Documents:
 
 
 @pytest.fixture
-def open_studio(tmp_path: Path) -> Iterator[Callable[..., Studio]]:
+def open_studio(tmp_path: Path, empty_store: Path) -> Iterator[Callable[..., Studio]]:
     """Opens studios over one data folder, with options for the stand-in; runs that still go on are ended."""
     opened: list[Studio] = []
 
     def start(*options: str, watch: bool = True, **settings: Any) -> Studio:
-        studio = Studio(Settings(home=tmp_path / 'home', **settings), launcher=stub(*options))
+        home = tmp_path / 'home'
+        if not home.exists():
+            home.mkdir()
+            shutil.copy(empty_store, home / 'studio.db')
+        studio = Studio(Settings(home=home, **settings), launcher=stub(*options))
         opened.append(studio)
         if watch:
             studio.start()
