@@ -18,14 +18,22 @@
     element.click();
   };
 
+  // Modified keys are caught on the way down: a code editor would take Ctrl Enter for itself.
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || event.isComposing) return;
+      const selector = `[data-key="mod+${event.key.toLowerCase()}"]`;
+      if (!/^(s|k|enter)$/i.test(event.key) || !find(selector)) return;
+      event.stopPropagation();
+      press(event, selector);
+    },
+    true,
+  );
+
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.isComposing || event.altKey) return;
+    if (event.defaultPrevented || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return;
     const key = event.key.toLowerCase();
-    if (event.ctrlKey || event.metaKey) {
-      if (key === "s" && find('[data-key="mod+s"]')) press(event, '[data-key="mod+s"]');
-      else if (key === "k" || key === "enter") press(event, `[data-key="mod+${key}"]`);
-      return;
-    }
     if (typing(event.target) || document.querySelector(".q-dialog__inner")) return;
     if (Date.now() - going < 1200) {
       going = 0;

@@ -2,72 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
+from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-CHROMIUM = '/usr/bin/chromium'
-ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking']
-SERVE = 'from studio.app import run; from studio.settings import Settings; run(Settings())'
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running studio: where it answers and where its data lie."""
-
-    url: str
-    home: Path
-    process: subprocess.Popen[bytes]
-    started_in_s: float
-
-
-def start_server(home: Path, port: int | None = None) -> Server:
-    """Start a studio over a data folder and wait until it answers."""
-    port = port or free_port()
-    home.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {'RLVR_HOME': str(home), 'RLVR_PORT': str(port), 'RLVR_OPEN_BROWSER': '0'}
-    began = time.monotonic()
-    with (home / 'server.log').open('ab') as log:
-        process = subprocess.Popen(
-            [sys.executable, '-c', SERVE], env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-    url = f'http://127.0.0.1:{port}'
-    while True:
-        try:
-            with urlopen(f'{url}/healthz', timeout=5):
-                break
-        except OSError:
-            log_text = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-            assert process.poll() is None, log_text
-            assert time.monotonic() - began < 60, log_text
-            time.sleep(0.05)
-    return Server(url, home, process, time.monotonic() - began)
-
-
-def stop_server(server: Server) -> None:
-    """End a studio and wait for it."""
-    server.process.terminate()
-    try:
-        server.process.wait(timeout=15)
-    except subprocess.TimeoutExpired:
-        server.process.kill()
-        server.process.wait(timeout=15)
-
-
-def free_port() -> int:
-    """A loopback port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return int(probe.getsockname()[1])
+NewPage = Callable[..., Page]
 
 
 @pytest.fixture(scope='module')
@@ -87,9 +28,6 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
-
-
-NewPage = Callable[..., Page]
 
 
 @pytest.fixture

@@ -1,0 +1,305 @@
+"""Authoring in a real browser: from a blank task to a verdict, and nothing typed is ever lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from live_server import Server
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+
+PROMPT = (
+    'Reply with {"answer": 1}. Keep {{name}} and {% if x %} and 100% and $HOME as they are.\n\n- é 漢 🔄 <b>bold</b>'
+)
+SCRIPT_TEXT = '# ok 🔄 é 漢\nx = 1\n'
+
+
+def stored(server: Server, task_id: str) -> dict[str, Any]:
+    """The document as it lies in the database."""
+    with sqlite3.connect(f'file:{server.home}/studio.db?mode=ro', uri=True) as database:
+        database.row_factory = sqlite3.Row
+        row = dict(database.execute('select * from document where id = ?', (task_id,)).fetchone())
+    return row | {'draft': json.loads(row['draft']), 'solutions': json.loads(row['solutions'])}
+
+
+def new_task(page: Page, server: Server) -> str:
+    """Press N in the library and return the id of the task that opens."""
+    page.goto(server.url)
+    expect(page.get_by_role('button', name='New task').first).to_be_visible()
+    page.wait_for_function('window.did_handshake')
+    page.keyboard.press('n')
+    expect(page.get_by_label('Title', exact=True)).to_be_visible()
+    page.wait_for_url('**/tasks/*')
+    return page.url.rsplit('/', 1)[-1]
+
+
+def prompt(page: Page) -> Locator:
+    return page.get_by_label('Prompt', exact=True)
+
+
+def status(page: Page) -> Locator:
+    return page.locator('.saved')
+
+
+def checker_code(page: Page) -> Locator:
+    return page.locator('section[aria-label="RL Checker"] .cm-content').first
+
+
+def run_tool(page: Page, command: str) -> None:
+    """Run a command in the playground and wait for its answer."""
+    before = page.locator('.term .entry').count()
+    page.get_by_label('Command or path').fill(command)
+    page.get_by_label('Command or path').press('Enter')
+    expect(page.locator('.term .entry')).to_have_count(before + 1, timeout=20_000)
+    expect(page.locator('.term .entry').last).to_contain_text('exit', timeout=20_000)
+
+
+def check(page: Page) -> Locator:
+    """Run the checker by its shortcut and return the badge of the verdict."""
+    page.keyboard.press('Control+Enter')
+    expect(page.locator('.play .chip').first).to_contain_text('Checking', timeout=5_000)
+    expect(page.locator('.play .chip').first).not_to_contain_text('Checking', timeout=30_000)
+    return page.locator('.verd .vb')
+
+
+def test_the_first_page_is_there_within_three_seconds(server: Server, page: Page) -> None:
+    assert server.started_in_s < 3
+    page.goto(server.url)
+    expect(page.get_by_role('heading', level=1, name='Tasks')).to_be_visible(timeout=3_000)
+
+
+def test_a_blank_task_is_written_dry_run_and_published(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    expect(status(page)).to_contain_text('2 problems')
+    expect(page.get_by_role('button', name='Publish')).to_be_disabled()
+    prompt(page).click()
+    page.keyboard.type(PROMPT, delay=3)
+    page.get_by_label('Title', exact=True).fill('Write the answer')
+    checker_code(page).click()
+    page.keyboard.type('grep -qx granite answer.txt', delay=3)
+    expect(status(page)).to_have_text('Saved v1 · just now')
+    document = stored(server, task_id)
+    assert document['draft']['prompt'] == PROMPT
+    assert document['draft']['checker']['config']['command'] == 'grep -qx granite answer.txt'
+    assert document['title'] == 'Write the answer'
+
+    run_tool(page, 'echo hello > answer.txt')
+    expect(page.locator('.play .tree')).to_contain_text('answer.txt')
+    expect(check(page)).to_have_text('Failed0.00')
+    run_tool(page, 'echo granite > answer.txt')
+    expect(check(page)).to_have_text('Passed1.00')
+    page.get_by_role('button', name='Keep 2 steps').click()
+    page.get_by_text('As reference solution').click()
+    expect(page.get_by_label('Reference solution').first).to_contain_text('echo granite > answer.txt')
+
+    checker_code(page).click()
+    page.keyboard.press('Control+a')
+    page.keyboard.type('no_such_program answer.txt')
+    badge = check(page)
+    expect(badge).to_have_text('Error – not scored')  # noqa: RUF001
+    expect(page.locator('.verd .reason')).to_contain_text('no_such_program')
+    assert not re.search(r'\d\.\d\d', badge.inner_text())
+
+    page.keyboard.press('Control+z')
+    expect(checker_code(page)).to_have_text('grep -qx granite answer.txt')
+    expect(status(page)).to_contain_text('Saved v')
+    page.get_by_role('button', name='Publish').click()
+    expect(page.locator('header .chip')).to_have_text('Published')
+    page.reload()
+    expect(prompt(page)).to_have_value(PROMPT)
+    expect(page.locator('header .chip')).to_have_text('Published')
+    assert [step['tool'] for step in stored(server, task_id)['solutions'][0]['steps']] == ['run_command'] * 2
+
+
+def test_a_reload_right_after_the_last_key_keeps_it(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    prompt(page).click()
+    page.keyboard.type('first words and the last one')
+    page.reload()
+    expect(prompt(page)).to_have_value('first words and the last one')
+    page.keyboard.press('g')
+    page.keyboard.press('t')
+    page.wait_for_url(server.url + '/')
+    assert stored(server, task_id)['draft']['prompt'] == 'first words and the last one'
+
+
+def test_fast_typing_in_two_files_and_undo_stay_apart(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    page.get_by_role('radio', name='script').click()
+    script = checker_code(page)
+    script.click()
+    page.keyboard.type('def check(c, e):\nreturn c == e\nprint(1.0)', delay=3)
+    files = page.locator('.files')
+    for name, text in (('a.py', SCRIPT_TEXT), ('src/b.txt', 'second file')):
+        files.get_by_role('button', name='New file').first.click()
+        page.get_by_label('Path', exact=True).fill(name)
+        page.get_by_role('button', name='Add the file').click()
+        editor = files.locator('.code-editor:visible .cm-content')
+        expect(editor).to_have_attribute('aria-label', name)
+        editor.click()
+        page.keyboard.insert_text(text)
+    files.get_by_title('a.py').first.click()
+    editor = files.get_by_label('a.py', exact=True)
+    editor.click()
+    page.keyboard.press('Control+End')
+    page.keyboard.type('y = 2', delay=2)
+    files.get_by_title('src/b.txt').first.click()
+    editor = files.get_by_label('src/b.txt', exact=True)
+    editor.click()
+    for _ in range(5):
+        page.keyboard.press('Control+z')
+    expect(editor).to_have_text('')
+    page.keyboard.insert_text('x' * 300_000)
+    expect(status(page)).to_contain_text('Draft saved', timeout=15_000)
+    draft = stored(server, task_id)['draft']
+    assert draft['setup_files'] == {'a.py': SCRIPT_TEXT + 'y = 2', 'src/b.txt': 'x' * 300_000}
+    assert draft['checker']['config']['script'].replace(' ', '') == 'defcheck(c,e):\nreturnc==e\nprint(1.0)'
+
+
+def test_two_tabs_never_overwrite_each_other(server: Server, new_page: NewPage) -> None:
+    one = new_page()
+    task_id = new_task(one, server)
+    two = new_page(context=one.context)
+    two.goto(one.url)
+    expect(prompt(two)).to_be_visible()
+    prompt(one).fill('from the first tab')
+    expect(status(one)).to_contain_text('Draft saved')
+    prompt(two).fill('from the second tab')
+    expect(status(two)).to_have_text('Changed in another tab')
+    assert stored(server, task_id)['draft']['prompt'] == 'from the first tab'
+    two.get_by_role('button', name='Keep mine').click()
+    expect(status(two)).to_contain_text('Draft saved')
+    assert stored(server, task_id)['draft']['prompt'] == 'from the second tab'
+    expect(status(one)).to_have_text('Changed in another tab', timeout=8_000)
+    one.get_by_role('button', name='Reload').click()
+    expect(prompt(one)).to_have_value('from the second tab')
+
+
+def test_keys_search_and_hostile_titles(server: Server, page: Page) -> None:
+    hostile = '</script><img src=x onerror="document.title=\'pwned\'">'
+    new_task(page, server)
+    page.get_by_label('Title', exact=True).fill(hostile)
+    prompt(page).fill(hostile)
+    expect(status(page)).to_contain_text('Draft saved')
+    page.keyboard.press('Escape')
+    page.get_by_role('link', name='Tasks').first.click()
+    expect(page.get_by_role('link', name=hostile)).to_be_visible()
+    page.keyboard.press('/')
+    page.keyboard.type('onerror', delay=20)
+    expect(page.locator('.tt a')).to_have_count(1)
+    expect(page).to_have_url(re.compile('search=onerror'))
+    page.reload()
+    expect(page.locator('.tt a')).to_have_text([hostile])
+    page.get_by_label('Search title, prompt or file name').press('Escape')
+    page.locator('h1').click()
+    page.keyboard.press('?')
+    expect(page.get_by_role('heading', name='Keyboard')).to_be_visible()
+    page.keyboard.press('Escape')
+    expect(page.locator('.q-dialog__inner')).to_have_count(0)
+    page.keyboard.press('Control+k')
+    page.keyboard.type('onerror')
+    page.get_by_role('option', name=hostile).click()
+    expect(prompt(page)).to_have_value(hostile)
+    assert 'pwned' not in page.title() or hostile in page.title()
+    assert page.evaluate('document.querySelectorAll("img").length') == 0
+
+
+def test_import_names_every_line_before_it_stores(server: Server, page: Page) -> None:
+    good = {'task_spec': {'prompt': 'Imported', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}}}
+    bad = {'prompt': 'p', 'checker': {'type': 'file_exists', 'config': {'paths': ['../outside']}}}
+    new_task(page, server)
+    page.get_by_role('link', name='Tasks').first.click()
+    count = page.locator('header .num').first
+    expect(count).not_to_be_empty()
+    before = int(count.inner_text())
+    page.get_by_role('button', name='Import').click()
+    page.get_by_label('Or paste it').fill('\n'.join([json.dumps(good), json.dumps(bad), 'nope']))
+    page.get_by_role('button', name='Preview').click()
+    report = page.locator('.report')
+    expect(report).to_contain_text('checker.config.paths.0')
+    expect(report).to_contain_text('remove ../')
+    expect(page.get_by_role('heading', name='Import 1 task?')).to_be_visible()
+    page.get_by_role('button', name='Import 1 task').click()
+    expect(page.get_by_role('link', name='Imported')).to_be_visible()
+    expect(count).to_have_text(str(before + 1))
+
+
+def test_bulk_delete_can_be_undone(server: Server, page: Page) -> None:
+    new_task(page, server)
+    page.get_by_label('Title', exact=True).fill('Doomed')
+    expect(status(page)).to_contain_text('Draft saved')
+    page.get_by_role('link', name='Tasks').first.click()
+    row = page.locator('tr', has_text='Doomed')
+    row.locator('.q-checkbox').click()
+    expect(page.locator('.bulk')).to_contain_text('1selected')
+    page.locator('.bulk').get_by_role('button', name='Delete').click()
+    expect(row).to_have_count(0)
+    page.get_by_role('button', name='Undo').click()
+    expect(row).to_have_count(1)
+
+
+def test_one_slow_check_freezes_nobody_and_can_be_cancelled(server: Server, new_page: NewPage) -> None:
+    one = new_page()
+    new_task(one, server)
+    prompt(one).fill('slow')
+    checker_code(one).click()
+    one.keyboard.type('sleep 25')
+    expect(status(one)).to_contain_text('v1')
+    one.keyboard.press('Control+Enter')
+    expect(one.locator('.play .chip').first).to_contain_text('Checking', timeout=15_000)
+    two = new_page()
+    two.goto(one.url)
+    expect(prompt(two)).to_be_visible(timeout=3_000)
+    two.get_by_role('link', name='Settings').first.click()
+    expect(two.get_by_role('heading', level=1, name='Settings')).to_be_visible(timeout=2_000)
+    one.get_by_role('button', name='Cancel').click()
+    expect(one.locator('.play .chip').first).not_to_contain_text('Checking', timeout=5_000)
+    expect(one.locator('.vb')).to_have_count(0)
+
+
+@pytest.mark.parametrize('path', ['/', '/templates', '/models', '/settings'])
+@pytest.mark.parametrize('width', [1440, 1024])
+def test_pages_have_one_heading_and_no_side_scroll(server: Server, new_page: NewPage, path: str, width: int) -> None:
+    page = new_page(width=width, height=768)
+    page.goto(server.url + path)
+    expect(page.get_by_role('heading', level=1)).to_have_count(1)
+    page.wait_for_function('window.did_handshake')
+    assert page.evaluate('document.documentElement.scrollWidth') <= width
+    nameless = page.evaluate(
+        """[...document.querySelectorAll('button, a[href], input, textarea')].filter(e => e.getClientRects().length
+        && !e.getAttribute('aria-label') && !e.title && !e.textContent.trim() && !e.closest('label')
+        && !e.closest('[aria-hidden=true]') && !e.labels?.length && e.type !== 'file').map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_the_theme_follows_the_system_and_is_kept(server: Server, new_page: NewPage) -> None:
+    page = new_page(dark=True)
+    page.goto(server.url)
+    expect(page.locator('body.body--dark')).to_have_count(1)
+    page.get_by_role('button', name='Switch theme').click()
+    expect(page.locator('body.body--light')).to_have_count(1)
+    page.reload()
+    expect(page.locator('body.body--light')).to_have_count(1)
+
+
+def test_other_hosts_and_origins_are_refused(server: Server, browser: Any) -> None:
+    context: BrowserContext = browser.new_context()
+    request = context.request
+    assert request.get(server.url, headers={'Host': 'evil.example'}).status == 400
+    assert request.get(f'{server.url}/healthz').json()['status'] == 'ok'
+    answer = request.get(
+        f'{server.url}/_nicegui_ws/socket.io/?EIO=4&transport=polling', headers={'Origin': 'http://evil.example'}
+    )
+    assert answer.status == 400
+    assert request.get(server.url).headers['content-security-policy'] == "frame-ancestors 'none'"
+    assert request.get(f'{server.url}/adapters/none/download').status == 404
+    context.close()

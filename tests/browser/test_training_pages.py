@@ -1,0 +1,273 @@
+"""The training pages in a real browser: start once, watch live, stop, read rollouts, take the adapter (E1, E2, G5)."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import live_server
+import pytest
+from live_server import Server, start_server, stop_server
+from playwright.sync_api import Page, expect
+
+from studio.launchers import LocalLauncher
+from trainer.runfolder import RunFolder
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+
+LEARNER = Path(__file__).parent.parent / 'studio' / 'learner.py'
+HOSTILE = '</script><img src=x onerror="document.title=\'pwned\'">[x](javascript:alert(1))'
+SERVE = f"""
+import functools, sys
+import studio.services as services
+services.LocalLauncher = functools.partial(
+    services.LocalLauncher, (sys.executable, {str(LEARNER)!r}, '--interval', '0.4', '--steps', '400'))
+{live_server.SERVE}
+"""
+POINTS = 'document.querySelector(".hero .js-plotly-plot").data[1].x.length'
+RANGE = 'document.querySelector(".hero .js-plotly-plot")._fullLayout.xaxis.range.map((x) => Math.round(x))'
+
+
+@pytest.fixture(scope='module')
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A studio whose trainer is the stand-in that learns on paper."""
+    home = tmp_path_factory.mktemp('home')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_server, 'SERVE', SERVE)
+        running = start_server(home)
+    yield running
+    stop_server(running)
+    for folder in (home / 'runs').glob('*/claim.json'):
+        claim = RunFolder(folder.parent).claim()
+        if claim is not None:
+            LocalLauncher().end(claim)
+    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
+    assert 'Traceback' not in log, log
+
+
+def ready(page: Page, server: Server, path: str) -> None:
+    page.goto(f'{server.url}{path}')
+    page.wait_for_function('window.did_handshake')
+
+
+def start_run(page: Page, server: Server, name: str) -> str:
+    """Fill the launch page, press Start three times, and return the path of the run page that opens."""
+    ready(page, server, '/train')
+    expect(page.get_by_role('heading', name='Tasks', exact=True)).to_be_visible()
+    expect(page.get_by_text('Draft saved')).to_be_visible()
+    if page.get_by_role('button', name='Load the tutorial tasks').is_visible():
+        page.get_by_role('button', name='Load the tutorial tasks').click()
+        expect(page.get_by_text('32 selected')).to_be_visible()
+    page.get_by_label('Name of the run').fill(name)
+    start = page.get_by_role('button', name='Start training')
+    expect(start).to_be_enabled()
+    start.evaluate('(button) => { button.click(); button.click(); button.click(); }')
+    page.wait_for_url(re.compile(r'/runs/\w+$'))
+    return page.url.removeprefix(server.url)
+
+
+def points(page: Page) -> int:
+    """How many points the reward line has; 0 while the chart is being drawn."""
+    return int(page.evaluate(f'(() => {{ try {{ return {POINTS}; }} catch {{ return 0; }} }})()'))
+
+
+def wait_for_points(page: Page, count: int, seconds: float = 20) -> None:
+    page.wait_for_function(
+        f'() => {{ try {{ return {POINTS} >= {count}; }} catch {{ return false; }} }}', timeout=1000 * seconds
+    )
+
+
+def test_a_run_starts_once_and_its_charts_grow_without_a_reload(server: Server, new_page: NewPage) -> None:
+    page = new_page()
+    path = start_run(page, server, HOSTILE)
+    page.evaluate('window.marker = 1')
+    wait_for_points(page, 3)
+    before = points(page)
+    wait_for_points(page, before + 3)
+    assert page.evaluate('window.marker') == 1, 'the page was reloaded'
+    assert page.title() != 'pwned' and HOSTILE in page.locator('h1').inner_text()
+
+    # Zoom by dragging: new points do not move it, a reload does not lose it.
+    box = page.locator('.hero .plot').bounding_box()
+    assert box is not None
+    page.mouse.move(box['x'] + 120, box['y'] + 80)
+    page.mouse.down()
+    page.mouse.move(box['x'] + 260, box['y'] + 80, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f'() => {RANGE}[0] > 0')
+    zoomed, drawn = page.evaluate(RANGE), points(page)
+    wait_for_points(page, drawn + 3)
+    assert page.evaluate(RANGE) == zoomed
+    expect(page.get_by_role('radio', name='Follow')).to_have_attribute('aria-checked', 'false')
+
+    page.reload()
+    page.wait_for_function('window.did_handshake')
+    wait_for_points(page, drawn + 3)
+    assert page.evaluate(RANGE) == zoomed
+    page.get_by_role('radio', name='Full run').click()
+    page.wait_for_function(f'() => {RANGE}[0] === 0')
+
+    # A second tab agrees; the list knows one run.
+    other = new_page()
+    ready(other, server, path)
+    wait_for_points(other, drawn + 3)
+    ready(other, server, '/runs')
+    expect(other.locator('.runlist tbody tr')).to_have_count(1)
+    expect(other.locator('.runlist tbody tr')).to_contain_text('<img src=x')
+    assert other.title() != 'pwned'
+
+    # A short gap of the network: nothing is reloaded, nothing is lost.
+    page.evaluate('window.marker = 2')
+    drawn = points(page)
+    page.context.set_offline(True)
+    page.wait_for_timeout(2000)
+    page.context.set_offline(False)
+    wait_for_points(page, drawn + 6)
+    assert page.evaluate('window.marker') == 2
+
+    page.get_by_role('radio', name='Smoothed').click()
+    page.wait_for_function('document.querySelector(".hero .js-plotly-plot").data.length === 5')
+    page.get_by_role('button', name='Switch theme').click()
+    page.wait_for_function(
+        'document.querySelector(".hero .js-plotly-plot").data[2].line.color ==='
+        ' getComputedStyle(document.body).getPropertyValue("--c1").trim()'
+    )
+    wait_for_points(page, drawn + 8)
+
+    page.get_by_role('button', name='Stop', exact=True).click()
+    expect(page.get_by_role('dialog')).to_contain_text('Stop the run at step')
+    page.get_by_role('button', name='Keep training').click()
+    page.get_by_role('button', name='Stop', exact=True).click()
+    page.get_by_role('button', name='Stop the run').click()
+    expect(page.get_by_text(re.compile(r'Stopped at \d+'))).to_be_visible(timeout=20_000)
+    expect(page.get_by_role('link', name='Download adapter')).to_be_visible()
+
+
+def test_a_finished_run_shows_what_it_gained_and_gives_its_adapter_away(
+    server: Server, new_page: NewPage, tmp_path: Path
+) -> None:
+    page = new_page()
+    path = start_run(page, server, 'quick run')
+    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=20_000)
+    expect(page.get_by_text('Held-out success')).to_be_visible()
+    expect(page.get_by_role('log')).to_contain_text('step 12 done')
+    with page.expect_download() as download:
+        page.get_by_role('link', name='Download adapter').click()
+    saved = tmp_path / 'adapter.zip'
+    download.value.save_as(saved)
+    with zipfile.ZipFile(saved) as archive:
+        assert {'adapter_model.safetensors', 'adapter_config.json'} <= set(archive.namelist())
+
+    ready(page, server, f'/adapters?run={path.rpartition("/")[2]}')
+    expect(page.get_by_role('heading', name='quick run')).to_be_visible()
+    expect(page.get_by_text('PeftModel.from_pretrained')).to_be_visible()
+    assert page.locator('.pairs .rw').count() == 16
+
+
+def test_rollouts_open_from_the_heatmap_and_show_hostile_text_as_text(server: Server, new_page: NewPage) -> None:
+    page = new_page()
+    start_run(page, server, 'quick look')
+    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=20_000)
+    grid = page.get_by_role('application')
+    expect(grid).to_be_visible()
+    grid.focus()
+    page.keyboard.press('ArrowLeft')
+    for key in ('ArrowDown', 'ArrowUp', 'ArrowLeft'):
+        page.keyboard.press(key)
+    expect(page.locator('.hm-read')).not_to_be_empty()
+    cell = page.evaluate(
+        """() => { const box = document.querySelector('.hm-svg').getBoundingClientRect();
+        const path = document.querySelector('.hm-svg path').getAttribute('d').match(/M([\\d.]+) ([\\d.]+)/);
+        return [box.left + (+path[1] / 1000) * box.width + 4, box.top + +path[2] + 5]; }"""
+    )
+    page.mouse.click(*cell)
+    page.wait_for_url('**/rollouts/*')
+    expect(page.get_by_text('Ended because').first).to_be_visible()
+    shown = page.locator('.tr').inner_text()
+    assert HOSTILE in shown, 'the text of the model stands there as it is'
+    assert page.title() != 'pwned'
+    assert page.locator('.tr img').count() == 0
+
+    first = page.url
+    page.keyboard.press('j')
+    page.wait_for_url(lambda url: url != first)
+    expect(page.get_by_role('heading', name='Rollout 2')).to_be_visible()
+    page.keyboard.press('k')
+    page.wait_for_url(first)
+    page.get_by_role('radio', name='Raw').click()
+    expect(page.locator('.tr')).to_contain_text('<tool_call>')
+
+    link = new_page()
+    ready(link, server, first.removeprefix(server.url))
+    expect(link.get_by_text('Ended because').first).to_be_visible()
+
+
+def test_a_failed_run_says_why_and_what_to_do(server: Server, new_page: NewPage) -> None:
+    page = new_page()
+    start_run(page, server, 'quick fail')
+    alert = page.get_by_role('alert').filter(has_text='The run failed')
+    expect(alert).to_contain_text('likely out of memory', timeout=20_000)
+    expect(alert).to_contain_text('Lower numGenerations')
+    expect(alert).to_contain_text('torch.OutOfMemoryError: CUDA out of memory')
+    page.get_by_role('button', name='Start again').click()
+    page.wait_for_url('**/train?copy=*')
+    expect(page.get_by_label('Name of the run')).to_have_value('quick fail')
+
+
+def test_the_form_clamps_in_sight_and_keeps_what_was_typed(server: Server, new_page: NewPage) -> None:
+    page = new_page()
+    ready(page, server, '/train')
+    expect(page.get_by_text('Draft saved')).to_be_visible()
+    length = page.get_by_label('maxCompletionLength')
+    length.fill('5000')
+    length.blur()
+    expect(length).to_have_value('4096')
+    expect(page.get_by_text('lowered from 5000 · 256 to 4096')).to_be_visible()
+
+    page.get_by_label('numGenerations').fill('eight')
+    page.get_by_label('numGenerations').blur()
+    expect(page.get_by_text('A whole number is needed').first).to_be_visible()
+    expect(page.get_by_role('button', name='Start training')).to_be_disabled()
+    page.get_by_label('numGenerations').fill('4')
+
+    packages = page.get_by_label('Add packages, one a line')
+    packages.fill('tomli==2.2.1\npandas=2.2\ngit+https://example.invalid/a.git')
+    packages.blur()
+    expect(page.get_by_role('button', name='Remove tomli==2.2.1')).to_be_visible()
+    expect(page.get_by_text('pandas==2.2').first).to_be_visible()
+    expect(page.get_by_role('button', name='Start training')).to_be_disabled()
+    packages.fill('')
+    packages.blur()
+    page.get_by_text('More: learning rate').click()
+    rate = page.get_by_label('learningRate')
+    rate.press_sequentially('0.0000125', delay=20)
+    rate.blur()
+    expect(rate).to_have_value('0.0000125')
+    expect(page.get_by_role('button', name='Start training')).to_be_enabled()
+    rate.fill('0.5')
+    rate.blur()
+    expect(rate).to_have_value('0.002')
+
+    page.reload()
+    page.wait_for_function('window.did_handshake')
+    expect(page.get_by_label('maxCompletionLength')).to_have_value('4096')
+    expect(page.get_by_label('numGenerations')).to_have_value('4')
+    expect(page.get_by_role('button', name='Remove tomli==2.2.1')).to_be_visible()
+    page.get_by_role('button', name='Reset').click()
+    expect(page.get_by_label('maxCompletionLength')).to_have_value('')
+
+
+@pytest.mark.parametrize('dark', [False, True])
+def test_no_page_scrolls_sideways(server: Server, new_page: NewPage, dark: bool) -> None:
+    page = new_page(width=1024, height=768, dark=dark)
+    ready(page, server, '/runs')
+    expect(page.locator('.runlist tbody tr').first).to_be_visible()
+    hrefs = [link.get_attribute('href') or '' for link in page.locator('.runlist tbody a').all()]
+    for path in ('/train', '/runs', '/adapters', *hrefs[:2]):
+        ready(page, server, path)
+        page.wait_for_timeout(1500)
+        assert page.evaluate('document.documentElement.scrollWidth') <= 1024, path
