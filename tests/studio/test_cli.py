@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import psutil
 import pytest
 from conftest import SPEC, STUB, until
 
+from studio.cli import main
 from trainer.runfolder import RunFolder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -48,16 +51,31 @@ def _environment(home: Path) -> dict[str, str]:
     return {**os.environ, 'RLVR_HOME': str(home), 'PYTHONPATH': paths}
 
 
-def rlvr(home: Path, *arguments: str | Path) -> 'subprocess.CompletedProcess[str]':
-    return subprocess.run(
-        [sys.executable, '-m', 'studio', *map(str, arguments)],
-        env=_environment(home),
-        capture_output=True,
-        text=True,
-        encoding='utf-8',
-        timeout=60,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Rlvr = Callable[..., Done]
+
+
+@pytest.fixture
+def rlvr(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Rlvr:
+    """Runs the command in this process: the same entry point, without starting Python anew."""
+
+    def run(*arguments: str | Path) -> Done:
+        monkeypatch.setenv('RLVR_HOME', str(home))
+        monkeypatch.setattr(sys, 'argv', ['rlvr', *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        code = left.value.code
+        return Done(code if isinstance(code, int) else 0, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -67,11 +85,11 @@ def solved(tmp_path: Path) -> Path:
     return path
 
 
-def test_validate_names_file_line_and_field(home: Path, tmp_path: Path) -> None:
+def test_validate_names_file_line_and_field(rlvr: Rlvr, tmp_path: Path) -> None:
     path = tmp_path / 'tasks.jsonl'
     bad = {'prompt': 'Ж', 'setup_files': {'../x': ''}, 'checker': {'type': 'pytset', 'config': {}}}
     path.write_text(f'{json.dumps(SPEC)}\n\n{json.dumps(bad)}\nrubbish\n', encoding='utf-8')
-    done = rlvr(home, 'validate', path, tmp_path / 'missing.json', '--json')
+    done = rlvr('validate', path, tmp_path / 'missing.json', '--json')
     assert done.returncode == 2
     rows = json.loads(done.stdout)
     assert [(row['file'], row['line'], row['ok']) for row in rows] == [
@@ -79,7 +97,7 @@ def test_validate_names_file_line_and_field(home: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert {'setup_files', 'checker.type'} <= {error['loc'] for error in rows[1]['errors']}
     assert set(rows[1]['errors'][0]) == {'loc', 'msg'}
-    good = rlvr(home, 'validate', TRAIN)
+    good = rlvr('validate', TRAIN)
     assert (good.returncode, good.stderr) == (0, '')
     assert good.stdout.count(': ok\n') == len(TRAIN.read_text(encoding='utf-8').splitlines())
 
@@ -100,26 +118,26 @@ def test_validate_is_quick_and_loads_nothing_heavy(home: Path) -> None:
     assert float(seconds) < 0.5
 
 
-def test_check_grades_a_copy_of_a_folder(home: Path, solved: Path, tmp_path: Path) -> None:
+def test_check_grades_a_copy_of_a_folder(rlvr: Rlvr, solved: Path, tmp_path: Path) -> None:
     workspace = tmp_path / 'work'
     workspace.mkdir()
-    failed = rlvr(home, 'check', solved, '--workspace', workspace, '--json')
+    failed = rlvr('check', solved, '--workspace', workspace, '--json')
     assert (failed.returncode, json.loads(failed.stdout)['reward']) == (0, 0.0)
     (workspace / 'a.txt').write_text('hello', encoding='utf-8')
-    verdict = json.loads(rlvr(home, 'check', solved, '--workspace', workspace, '--json').stdout)
+    verdict = json.loads(rlvr('check', solved, '--workspace', workspace, '--json').stdout)
     assert (verdict['outcome'], verdict['reward']) == ('failed', 0.0), 'setup is not run'
     (workspace / 'made.txt').touch()
-    verdict = json.loads(rlvr(home, 'check', solved, '--workspace', workspace, '--json').stdout)
+    verdict = json.loads(rlvr('check', solved, '--workspace', workspace, '--json').stdout)
     assert set(verdict) == {'outcome', 'reward', 'reason', 'items', 'output', 'duration_ms', 'tampered'}
     assert (verdict['outcome'], verdict['reward']) == ('passed', 1.0)
     assert sorted(path.name for path in workspace.iterdir()) == ['a.txt', 'made.txt']
 
 
-def test_check_says_error_with_exit_3_and_bad_input_with_2(home: Path, solved: Path, tmp_path: Path) -> None:
+def test_check_says_error_with_exit_3_and_bad_input_with_2(rlvr: Rlvr, solved: Path, tmp_path: Path) -> None:
     broken = tmp_path / 'broken.json'
     script = {'type': 'script', 'config': {'script': 'raise ValueError(1)'}}
     broken.write_text(json.dumps({'prompt': 'x', 'checker': script}), encoding='utf-8')
-    done = rlvr(home, 'check', broken, '--workspace', tmp_path, '--json')
+    done = rlvr('check', broken, '--workspace', tmp_path, '--json')
     assert (done.returncode, json.loads(done.stdout)['reward']) == (3, None)
     for arguments in (
         ['check', TRAIN, '--workspace', tmp_path],
@@ -128,20 +146,20 @@ def test_check_says_error_with_exit_3_and_bad_input_with_2(home: Path, solved: P
         ['attempt', solved, '--solution', 'wrong'],
         ['attempt', solved, '--solution', tmp_path / 'none.json'],
     ):
-        refused = rlvr(home, *arguments)
+        refused = rlvr(*arguments)
         assert (refused.returncode, refused.stdout) == (2, '')
         assert refused.stderr and 'Traceback' not in refused.stderr
 
 
-def test_attempt_replays_a_solution(home: Path, solved: Path, tmp_path: Path) -> None:
-    done = rlvr(home, 'attempt', solved, '--solution', 'reference', '--json')
+def test_attempt_replays_a_solution(rlvr: Rlvr, solved: Path, tmp_path: Path) -> None:
+    done = rlvr('attempt', solved, '--solution', 'reference', '--json')
     found = json.loads(done.stdout)
     assert (done.returncode, found['verdict']['reward']) == (0, 1.0)
     assert [set(step) for step in found['steps']] == [{'tool', 'args', 'result', 'exit_code', 'duration_ms'}]
     steps = tmp_path / 'steps.json'
     steps.write_text(json.dumps([{'tool': 'run_command', 'args': {'command': 'echo hello > a.txt'}}]), encoding='utf-8')
-    assert json.loads(rlvr(home, 'attempt', solved, '--solution', steps, '--json').stdout)['verdict']['reward'] == 1.0
-    assert json.loads(rlvr(home, 'attempt', solved, '--json').stdout)['verdict']['reward'] == 0.0
+    assert json.loads(rlvr('attempt', solved, '--solution', steps, '--json').stdout)['verdict']['reward'] == 1.0
+    assert json.loads(rlvr('attempt', solved, '--json').stdout)['verdict']['reward'] == 0.0
 
 
 NO_BUBBLEWRAP = 'import shutil; shutil.which = lambda *_, **__: None; from studio.cli import main; main()'
@@ -164,37 +182,36 @@ def test_without_isolation_model_written_code_is_refused(home: Path, solved: Pat
     assert not (tmp_path / 'out').exists()
 
 
-def test_probe_and_doctor_report_rows(home: Path) -> None:
-    probe = rlvr(home, 'sandbox', 'probe', '--json')
+def test_probe_and_doctor_report_rows(rlvr: Rlvr) -> None:
+    probe = rlvr('sandbox', 'probe', '--json')
     rows = json.loads(probe.stdout)
     assert probe.returncode == (0 if all(row['ok'] for row in rows) else 1)
     assert len(rows) > 5 and set(rows[0]) == {'name', 'ok', 'detail'}
-    findings = json.loads(rlvr(home, 'doctor', '--json').stdout)
+    findings = json.loads(rlvr('doctor', '--json').stdout)
     assert {'Python', 'torch', 'device', 'sandbox', 'data folder'} <= {finding['name'] for finding in findings}
 
 
-def test_models_are_listed_with_what_they_support(home: Path) -> None:
+def test_models_are_listed_with_what_they_support(rlvr: Rlvr, home: Path) -> None:
     folder = home / 'models' / 'mine'
     folder.mkdir(parents=True)
     (folder / 'config.json').write_text('{}', encoding='utf-8')
-    rows = json.loads(rlvr(home, 'models', 'list', '--json').stdout)
+    rows = json.loads(rlvr('models', 'list', '--json').stdout)
     assert [row['id'] for row in rows][:2] == ['starter', str(folder.resolve())]
     assert len(rows) == 9 and all(row['supportsRl'] is True for row in rows)
 
 
-def test_tasks_go_in_and_out(home: Path, solved: Path, tmp_path: Path) -> None:
-    own = tmp_path / 'own-home'
+def test_tasks_go_in_and_out(rlvr: Rlvr, solved: Path, tmp_path: Path) -> None:
     bad = tmp_path / 'bad.jsonl'
     bad.write_text('{"prompt": ""}\n', encoding='utf-8')
-    done = rlvr(own, 'tasks', 'import', solved, bad, '--publish', '--json')
+    done = rlvr('tasks', 'import', solved, bad, '--publish', '--json')
     assert done.returncode == 2
     assert [row['status'] for row in json.loads(done.stdout)] == ['new', 'refused']
-    (row,) = json.loads(rlvr(own, 'tasks', 'list', '--search', 'hello', '--json').stdout)
+    (row,) = json.loads(rlvr('tasks', 'list', '--search', 'hello', '--json').stdout)
     assert (row['title'], row['status']) == ('Hello', 'published')
-    exported = rlvr(own, 'tasks', 'export', row['id']).stdout
+    exported = rlvr('tasks', 'export', row['id']).stdout
     assert json.loads(exported)['task_spec']['prompt'] == SOLVED['task_spec']['prompt']
-    assert rlvr(own, 'tasks', 'export', '--out', tmp_path / 'out.jsonl').returncode == 0
-    assert rlvr(own, 'validate', tmp_path / 'out.jsonl').returncode == 0
+    assert rlvr('tasks', 'export', '--out', tmp_path / 'out.jsonl').returncode == 0
+    assert rlvr('validate', tmp_path / 'out.jsonl').returncode == 0
 
 
 def _train(home: Path, out: Path, *options: str, arguments: tuple[str | Path, ...] = ()) -> 'subprocess.Popen[str]':
@@ -206,7 +223,7 @@ def _train(home: Path, out: Path, *options: str, arguments: tuple[str | Path, ..
     )  # fmt: skip
 
 
-def test_train_follows_a_run_to_its_end(home: Path, tmp_path: Path) -> None:
+def test_train_follows_a_run_to_its_end(rlvr: Rlvr, home: Path, tmp_path: Path) -> None:
     config = tmp_path / 'rl.json'
     config.write_text('{"numGenerations": 99, "maxSteps": 3}', encoding='utf-8')
     held_out = ROOT / 'assets' / 'tasks' / 'tutorial-heldout.jsonl'
@@ -222,7 +239,7 @@ def test_train_follows_a_run_to_its_end(home: Path, tmp_path: Path) -> None:
     run = folder.config()
     assert run.name == 'a/b' and run.settings.rl.enabled and run.settings.rl.max_steps == 3
     assert not {task.id for task in folder.tasks()} & {task.id for task in folder.held_out_tasks()}
-    again = rlvr(home, 'train', TRAIN, '--model', 'starter', '--out', tmp_path / 'run')
+    again = rlvr('train', TRAIN, '--model', 'starter', '--out', tmp_path / 'run')
     assert (again.returncode, 'not empty' in again.stderr) == (2, True)
 
 
@@ -249,11 +266,11 @@ def test_ctrl_c_stops_and_a_second_one_ends(home: Path, tmp_path: Path, presses:
     assert not psutil.pid_exists(claim.pid)
 
 
-def test_train_refuses_before_it_makes_a_folder(home: Path, tmp_path: Path) -> None:
+def test_train_refuses_before_it_makes_a_folder(rlvr: Rlvr, home: Path, tmp_path: Path) -> None:
     config = tmp_path / 'rl.json'
     config.write_text('{"lossType": "ppo"}', encoding='utf-8')
     for model, message in (('starter', 'rl.lossType'), ('nope', 'no known model')):
-        done = rlvr(home, 'train', TRAIN, '--model', model, '--out', tmp_path / 'run', '--config', config)
+        done = rlvr('train', TRAIN, '--model', model, '--out', tmp_path / 'run', '--config', config)
         assert done.returncode == 2
         assert message in done.stderr or model == 'nope'
     assert not (tmp_path / 'run').exists()
