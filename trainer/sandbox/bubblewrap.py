@@ -2,6 +2,8 @@
 
 What it does not stop: the kernel is shared with the host, so a bug in the kernel is a way out. Kernel memory (socket
 buffers, page tables) is not counted against the limits. The processor is shared: a busy sandbox slows the machine.
+The number of files is watched ten times a second, not capped, so a burst goes over it. The names of mounted host
+folders, the kernel's version and the size of the machine can be read in /proc.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, San
 
 GRACE_S: Final = 20.0
 """Seconds beyond a command's own limit after which a silent server counts as broken."""
+MAX_COMMAND_S: Final = 86_400.0
 TRANSFER_S: Final = 120.0
 CLOSE_S: Final = 10.0
 BASE_PATH: Final = '/usr/local/bin:/usr/bin:/bin'
@@ -86,7 +87,7 @@ class ServedSandbox:
             variables['RLVR_CHANNEL'] = '3'
         if not arguments or any('\0' in text for text in (*arguments, *variables, *variables.values())):
             return ExecResult(exit_code=126, output=b'a command cannot be empty or hold a NUL character\n')
-        limit = self._limits.command_s if timeout_s is None else timeout_s
+        limit = min(self._limits.command_s if timeout_s is None else timeout_s, MAX_COMMAND_S)
         request = [
             b'%f' % limit,
             frames.pack([_encode(text) for text in arguments]),

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainer.errors import RlvrError, SandboxError
 from trainer.sandbox import Isolation, Limits, Sandbox, SandboxSpec, open_sandbox
+from trainer.sandbox.python_env import sandbox_interpreter
 
 PROBE_LIMITS: Final = Limits(
     command_s=5.0,
@@ -77,7 +78,7 @@ def _inside(sandbox: Sandbox) -> list[ProbeRow]:
     """Run the attempts that a program inside can make and judge by itself."""
     with _bait() as bait:
         done = sandbox.run(
-            ['/usr/bin/env', 'python3', '-I', '-S', '-c', _ATTEMPTS], channel=json.dumps(bait.known).encode()
+            [sandbox_interpreter().path, '-I', '-S', '-c', _ATTEMPTS], channel=json.dumps(bait.known).encode()
         )
         reached = bait.reached()
     try:

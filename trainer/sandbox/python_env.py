@@ -8,6 +8,7 @@ the hash of what is in it, built once, complete from the moment it has its name,
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -93,12 +94,13 @@ def _environment(home: Path, names: Iterable[str], fill: Callable[[Path], None])
     folder = home / 'envs' / hashlib.sha256(key.encode()).hexdigest()[:16]
     if not folder.exists():
         with _building(folder) as draft:
-            site = draft / library
-            site.mkdir(parents=True)
-            fill(site)
-            _add_programs(draft, python)
-            _compile(draft, python)
-            open_to_all(draft)
+            if draft is not None:
+                site = draft / library
+                site.mkdir(parents=True)
+                fill(site)
+                _add_programs(draft, python)
+                _compile(draft, python)
+                open_to_all(draft)
     return PythonEnvironment(
         mounts=(*python.mounts, Mount(folder, INSIDE, shared=True)),
         path_prefix=(f'{INSIDE}/bin',),
@@ -108,22 +110,25 @@ def _environment(home: Path, names: Iterable[str], fill: Callable[[Path], None])
 
 
 @contextlib.contextmanager
-def _building(folder: Path) -> Iterator[Path]:
-    """Lend a draft folder and give it its final name at the end; whoever comes second uses what the first has made."""
+def _building(folder: Path) -> Iterator[Path | None]:
+    """Lend a draft folder and give it its final name at the end; ``None`` for whoever waited while another built it."""
     draft = folder.parent / f'.draft-{owner_tag()}'
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        sweep_folder(folder.parent)
-        draft.mkdir()
-        yield draft
-        draft.rename(folder)
+        with open(folder.parent / '.lock', 'wb') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                yield None
+                return
+            sweep_folder(folder.parent)
+            draft.mkdir()
+            yield draft
+            draft.rename(folder)
     except OSError as error:
-        # A folder that is already there and not empty cannot be replaced: another process was faster.
-        if not folder.exists():
-            raise SandboxError(
-                f'the Python environment for sandboxes cannot be built in {folder.parent}: {error}',
-                hint='Check that the folder can be written and that the disk is not full.',
-            ) from error
+        raise SandboxError(
+            f'the Python environment for sandboxes cannot be built in {folder.parent}: {error}',
+            hint='Check that the folder can be written and that the disk is not full.',
+        ) from error
     finally:
         remove_tree(draft)
 
