@@ -55,6 +55,7 @@ for name, source in request.pop('modules'):
         send(json.dumps({'author_error': missing + ' is not installed in the sandbox (' + str(error) + ')'}).encode())
         os._exit(0)
 main = module.main
+sys.modules['__main__'] = types.ModuleType('__main__')
 for name in names:
     del sys.modules[name]
 main(request, send)

@@ -30,16 +30,19 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 FLOOR, CEILING = -1e30, 1e30
 
 
-def make_compare(forged: Callable[[str], object]) -> Callable[[str, Any, Any], Any]:
-    """The function that stands for a comparison operator; ``forged`` is called with what was caught."""
+def make_compare(forged: Callable[[str], object], tolerated: tuple[type, ...] = ()) -> Callable[[str, Any, Any], Any]:
+    """The function that stands for a comparison operator.
+
+    ``forged`` is called with what was caught; ``tolerated`` are types the author's own tests use to match anything.
+    """
 
     def compare(symbol: str, left: Any, right: Any) -> Any:
         if type(left) in PLAIN and type(right) in PLAIN:
             return OPERATORS[symbol](left, right)
         # Asked before and after: an object that remembers what it met first has met a decoy.
-        kind = suspect(symbol, left, right)
+        kind = suspect(symbol, left, right, tolerated)
         result = OPERATORS[symbol](left, right)
-        kind = kind or suspect(symbol, left, right)
+        kind = kind or suspect(symbol, left, right, tolerated)
         if kind:
             forged(f'an object of type {kind} agrees with everything')
             return symbol in ('!=', 'not in')
@@ -48,7 +51,7 @@ def make_compare(forged: Callable[[str], object]) -> Callable[[str, Any, Any], A
     return compare
 
 
-def suspect(symbol: str, left: Any, right: Any) -> str:
+def suspect(symbol: str, left: Any, right: Any, tolerated: tuple[type, ...] = ()) -> str:
     """The name of a type in a comparison that agrees with everything, or an empty text."""
     if symbol in ('<', '<=', '>', '>='):
         sides = [value for value in (left, right) if type(value) not in PLAIN and not isinstance(value, CONTAINERS)]
@@ -60,7 +63,7 @@ def suspect(symbol: str, left: Any, right: Any) -> str:
     for value in _leaves(left, right):
         if len(suspects) == MAX_SUSPECTS:
             break
-        if not any(type(value) is type(other) and value is other for other in suspects):
+        if type(value) not in tolerated and not any(value is other for other in suspects):
             suspects.append(value)
     return next((_name(value) for value in suspects if _equals_everything(value)), '')
 
@@ -103,10 +106,10 @@ def iter_plain(value: Any) -> list[Any]:
 def _equals_everything(value: Any) -> bool:
     """Whether a value equals two neighbours at once, near or far: nothing honest does, not even modular numbers."""
     far = random.randrange(10**12, 10**15)
-    pairs: list[tuple[Any, Any]] = [(start, start + 1) for start in (-8, 0, 2, 41, far)]
+    near = random.randrange(5, 50)
+    pairs: list[tuple[Any, Any]] = [(start, start + 1) for start in (far, near, -near, 2 * near)]
     pairs += [(0.5, 1.5), (float(far), -0.25), ('a', 'b'), ('', f'decoy {far}'), (b'a', b'b')]
     pairs += [([far], [far + 1]), ([], [1]), ({}, {far: far}), ((), (far,)), (object(), object())]
-    random.shuffle(pairs)
     for one, other in pairs:
         if _answer(operator.eq, value, one) and _answer(operator.eq, value, other):
             return True

@@ -71,6 +71,17 @@ class Ledger:
             self._tests[item] = []
         self._hooks = _hook_ids(session.config)
 
+    def folder(self, path: Any, parent: pytest.Collector) -> pytest.Collector:
+        """A folder of tests is a folder: an ``__init__.py`` in it that the candidate wrote is not imported."""
+        return pytest.Dir.from_parent(parent, path=path)  # type: ignore[no-any-return]
+
+    def run_hidden(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run a hidden test without a word in the log; ``None`` for the author's tests."""
+        if item not in self._hidden:
+            return None
+        _pytest.runner.runtestprotocol(item, log=False, nextitem=nextitem)
+        return True
+
     def begin(self, item: pytest.Item, phase: str) -> None:
         """A phase starts: everything must be as it was."""
         if phase == 'setup':
@@ -111,6 +122,8 @@ class Ledger:
         if report.outcome != 'passed':
             crash = getattr(report.longrepr, 'reprcrash', None)
             text = crash.message if crash is not None else str(report.longrepr)
+            if isinstance(report.longrepr, tuple):
+                text = report.longrepr[2]
             detail = f'{report.when}: {text}' if report.when != 'call' else text
         self._reports.setdefault(report.nodeid, []).append((report.outcome, detail[:MAX_DETAIL]))
 
@@ -132,7 +145,11 @@ class Ledger:
                 passed = done == list(PHASES) and len(reports) >= 3 and all(said == 'passed' for said, _ in reports)
                 detail = next((text for said, text in reports if said != 'passed'), '')
                 tests.append([item.nodeid, base_id(item), passed, detail])
-        report: dict[str, Any] = {'tests': tests, 'collect_errors': self._collect_errors, 'failures': self._modules.failures}
+        report: dict[str, Any] = {
+            'tests': tests,
+            'collect_errors': self._collect_errors,
+            'failures': self._modules.failures,
+        }
         if self._tampered:
             report['tampered'] = f'forged: {self._tampered[0]}'
         return report
@@ -177,16 +194,14 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Any, parent: pytest.Collector) -> pytest.Collector:
-    return pytest.Dir.from_parent(parent, path=path)  # type: ignore[no-any-return]
+    ledger: Any = '@ledger'
+    return ledger.folder(path, parent)  # type: ignore[no-any-return]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     ledger: Any = '@ledger'
-    if item not in ledger._hidden:
-        return None
-    _pytest.runner.runtestprotocol(item, log=False, nextitem=nextitem)
-    return True
+    return ledger.run_hidden(item, nextitem)  # type: ignore[no-any-return]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -20,7 +20,6 @@ from trainer.checkers.inside.integrity import Snapshot
 from trainer.checkers.inside.watch import Origin, bake, guard_signals, install
 
 FILE = '<checker>'
-KEPT_CHARS = 64 * 1024
 
 
 def main(request: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
@@ -37,61 +36,46 @@ def main(request: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
     linecache.cache[FILE] = (len(script), None, script.splitlines(keepends=True), FILE)
     sys.path.append(root)
     sys.argv = ['checker.py']
-    sys.modules['__main__'] = types.ModuleType('__main__')
-    author = {FILE, *(f'{root}/{path}' for path in request['trusted'])}
-    origin = Origin(author, request['site'])
-    printed: list[str] = []
-    tampered: list[str] = []
-    real = sys.stdout
-    sys.stdout = _OwnWords(real)
-    _OwnWords.write = bake(_write, printed=printed, real=real, origin=origin)  # type: ignore[method-assign]
+    origin = Origin({FILE, *(f'{root}/{path}' for path in request['trusted'])}, request['site'])
+    words = _Words(origin)
     guard_signals(origin)
+    tampered: list[str] = []
     snapshot = Snapshot(origin)
     install(origin, tampered.append)
-    _run(code, origin, printed, tampered, snapshot, send, os.getpid())
+    report = _run(code, script.splitlines(), words, root)
+    if origin.candidate_modules():
+        tampered += [f'{what} was changed' for what in (snapshot.changed(), words.changed()) if what]
+    report.update(last=words.last_line(), tampered=f'forged: {tampered[0]}' if tampered else '')
+    if os.getpid() == words.owner:
+        send(json.dumps(report).encode())
 
 
-def _run(
-    code: types.CodeType,
-    origin: Origin,
-    printed: list[str],
-    tampered: list[str],
-    snapshot: Snapshot,
-    send: Callable[[bytes], None],
-    owner: int,
-) -> None:
-    space = {'__name__': '__main__', '__file__': f'{os.getcwd()}/checker.py', '__builtins__': __builtins__}
-    space.update(exit=sys.exit, quit=sys.exit)
-    report: dict[str, Any] = {}
+def _run(code: types.CodeType, lines: list[str], words: _Words, root: str) -> dict[str, Any]:
+    """Run the script; return how it ended."""
+    space = {'__name__': '__main__', '__file__': f'{root}/checker.py', 'exit': sys.exit, 'quit': sys.exit}
     try:
-        exec(code, space)  # noqa: S102 - the author's script
-        report = {'ended': 'end'}
+        exec(code, {**space, 'print': words.print})
     except SystemExit as error:
-        report = {'ended': 'exit', 'code': error.code if isinstance(error.code, int | None) else 1}
-        if not isinstance(error.code, int | None):
-            report['said'] = str(error.code)[:400]
-        if origin.is_candidate(_innermost(error)):
-            report['by_candidate'] = True
+        text = error.code if isinstance(error.code, str) else ''
+        plain = isinstance(error.code, int | None)
+        report = {'ended': 'exit', 'code': int(error.code or 0) if plain else 1, 'said': text[:400]}  # type: ignore[arg-type]
+        return {**report, 'by_candidate': not _is_own_exit(error, words.origin, lines)}
     except BaseException as error:
         traceback.print_exc()
-        report = {'ended': 'exception', 'said': f'{type(error).__name__}: {error}'[:400], 'line': _line(error)}
-    changed = snapshot.changed()
-    if changed and origin.candidate_modules():
-        tampered.append(f'{changed} was changed')
-    lines = [line for line in ''.join(printed).splitlines() if line.strip()]
-    report.update(last=lines[-1][:400] if lines else '', tampered=f'forged: {tampered[0]}' if tampered else '')
-    if os.getpid() == owner:
-        send(json.dumps(report).encode())
-    sys.stderr.flush()
+        return {'ended': 'exception', 'said': f'{type(error).__name__}: {error}'[:400], 'line': _line(error)}
+    return {'ended': 'end'}
 
 
-def _innermost(error: BaseException) -> str:
-    trace = error.__traceback__
-    file = FILE
+def _is_own_exit(error: SystemExit, origin: Origin, lines: list[str]) -> bool:
+    """Whether the script (or a library it called) asked to exit, and no code of the candidate."""
+    trace, frame, line = error.__traceback__, None, 0
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
+        frame, line = trace.tb_frame.f_code, trace.tb_lineno
         trace = trace.tb_next
-    return file
+    if frame is None or origin.is_candidate(frame.co_filename):
+        return False
+    # A function of the candidate may be sys.exit under another name: the line itself has to say what it does.
+    return frame.co_filename != FILE or any(word in lines[line - 1] for word in ('exit', 'quit', 'SystemExit'))
 
 
 def _line(error: BaseException) -> int | None:
@@ -103,10 +87,36 @@ def _line(error: BaseException) -> int | None:
     return line
 
 
-class _OwnWords(io.TextIOBase):
+class _Words:
+    """What the script itself printed, by ``print`` or on standard output."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.owner = os.getpid()
+        self._printed: list[str] = []
+        self._real = sys.stdout
+        parts = {'printed': self._printed, 'real': self._real}
+        _Log.write = bake(_write, origin=origin, getframe=sys._getframe, file=FILE, **parts)  # type: ignore[method-assign]
+        self._write = _Log.write
+        self._log = _Log(self._real)
+        self.print = bake(_print, log=self._log, text=str, plain=print, **parts)
+        sys.stdout = self._log
+
+    def last_line(self) -> str:
+        """The last line that is not empty."""
+        lines = [line for line in ''.join(self._printed).splitlines() if line.strip()]
+        return lines[-1][:400] if lines else ''
+
+    def changed(self) -> str:
+        """Name what was changed on the way from the script to here, or return an empty text."""
+        same = sys.stdout is self._log and _Log.write is self._write
+        return '' if same else 'sys.stdout'
+
+
+class _Log(io.TextIOBase):
     """Standard output: everything goes to the log, and the script's own words are kept."""
 
-    encoding = 'utf-8'
+    encoding = 'utf-8'  # type: ignore[assignment]
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -124,18 +134,39 @@ class _OwnWords(io.TextIOBase):
         """Write out what is buffered, so that the order of lines in the log is right."""
         self._real.flush()
 
+    def reconfigure(self, **options: Any) -> None:
+        """Change how text is encoded in the log."""
+        self._real.reconfigure(**options)
 
-def _write(self: _OwnWords, text: str) -> int:
+
+def _print(*values: Any, sep: Any = ' ', end: Any = '\n', file: Any = None, flush: bool = False) -> None:
+    log: Any = '@log'
+    printed: Any = '@printed'
+    real: Any = '@real'
+    text: Any = '@text'
+    if file is not None and file is not log:
+        plain: Any = '@plain'
+        plain(*values, sep=sep, end=end, file=file, flush=flush)
+        return
+    words = [text(value) for value in values]
+    line = (' ' if sep is None else sep).join(words) + ('\n' if end is None else end)
+    printed.append(line)
+    printed[:] = printed[-1000:]
+    real.write(line)
+    real.flush()
+
+
+def _write(self: Any, text: str) -> int:
     printed: Any = '@printed'
     origin: Any = '@origin'
     real: Any = '@real'
-    frame: types.FrameType | None = sys._getframe(1)
+    getframe: Any = '@getframe'
+    frame = getframe(1)
     while frame is not None and origin.is_library(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is not None and frame.f_code.co_filename == FILE:
+    if frame is not None and frame.f_code.co_filename == '@file':
         printed.append(text)
-        if len(printed) > KEPT_CHARS:
-            printed[:] = [''.join(printed)[-KEPT_CHARS:]]
+        printed[:] = printed[-1000:]
     written: int = real.write(text)
     real.flush()
     return written

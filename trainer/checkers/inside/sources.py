@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from unittest import mock
 
-from trainer.checkers.inside.watch import bake_code
+from trainer.checkers.inside.equality import make_compare
+from trainer.checkers.inside.watch import bake, bake_code
 
 COMPARE = '@rlvr_compare'
 _SYMBOLS: dict[type[ast.cmpop], str] = {
@@ -33,41 +34,36 @@ _SYMBOLS: dict[type[ast.cmpop], str] = {
 }
 
 
-class AuthorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Serves the author's test modules, and the modules beside them, by every name a test may use."""
+class AuthorModules:
+    """The author's test modules, and the modules beside them, by every name a test may use."""
 
-    def __init__(self, root: str, sources: Mapping[str, str], compare: Callable[..., Any]) -> None:
+    def __init__(self, root: str, sources: Mapping[str, str], forged: Callable[[str], object]) -> None:
         self.root = root
         self.files = {f'{root}/{path}': text for path, text in sources.items()}
-        self._compare = compare
+        self.finder: Any = _bare_finder(self)
+        """What the import system may see of this: a finder and loader without attributes."""
+        self.failures: dict[str, str] = {}
+        self._compare = make_compare(forged)
+        self._lenient_compare = make_compare(forged, (type(mock.ANY),))
         self._names = module_names(sources)
         self._builtins = dict(vars(builtins))
         self._loaded: dict[str, types.ModuleType] = {}
         self._held: dict[str, dict[str, Any]] = {}
-        self.failures: dict[str, str] = {}
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name: str) -> importlib.machinery.ModuleSpec | None:
         """Find one of the author's modules by its dotted name."""
         file = self._names.get(name)
-        if file is None:
-            return None
-        return self._spec(name, f'{self.root}/{file}')
+        return None if file is None else self._spec(name, f'{self.root}/{file}')
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        """Leave it to the import system."""
-        return None
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Compile and run the author's source."""
+    def execute(self, module: types.ModuleType) -> None:
+        """Compile and run the author's source in a new module."""
         assert module.__spec__ is not None and module.__spec__.origin is not None
         file = module.__spec__.origin
         code = self.compile(file)
         module.__dict__['__builtins__'] = dict(self._builtins)
-        self._loaded[module.__name__] = module
+        self._loaded.setdefault(module.__name__, module)
         try:
-            exec(code, module.__dict__)  # noqa: S102 - the author's own test code
+            exec(code, module.__dict__)
         except BaseException as error:
             self.failures[file.removeprefix(f'{self.root}/')] = f'{type(error).__name__}: {error}'[:400]
             raise
@@ -82,7 +78,7 @@ class AuthorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            self.exec_module(module)
+            self.execute(module)
         except BaseException:
             sys.modules.pop(name, None)
             raise
@@ -130,14 +126,38 @@ class AuthorModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             tree = ast.parse(source, filename=file)
             rewrite_asserts(tree, source.encode('utf-8', 'surrogatepass'), file)
             code = compile(_Guard().visit(tree), file, 'exec', dont_inherit=True)
-        return bake_code(code, {COMPARE: self._compare})
+            matches_any = any('ANY' in (getattr(node, 'id', ''), getattr(node, 'attr', '')) for node in ast.walk(tree))
+        return bake_code(code, {COMPARE: self._lenient_compare if matches_any else self._compare})
 
     def _spec(self, name: str, file: str) -> importlib.machinery.ModuleSpec:
-        spec = importlib.util.spec_from_file_location(name, file, loader=self)
+        spec = importlib.util.spec_from_file_location(name, file, loader=self.finder)
         assert spec is not None
         if file.endswith('/__init__.py'):
             spec.submodule_search_locations = [os.path.dirname(file)]
         return spec
+
+
+def _bare_finder(modules: AuthorModules) -> object:
+    members = {
+        'find_spec': staticmethod(bake(_find_spec, modules=modules)),
+        'create_module': staticmethod(bake(_create_module)),
+        'exec_module': staticmethod(bake(_exec_module, modules=modules)),
+    }
+    return type('Finder', (), {'__slots__': (), **members})()
+
+
+def _find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+    modules: Any = '@modules'
+    return modules.find_spec(name)
+
+
+def _create_module(spec: Any) -> None:
+    return None
+
+
+def _exec_module(module: types.ModuleType) -> None:
+    modules: Any = '@modules'
+    modules.execute(module)
 
 
 class _Guard(ast.NodeTransformer):

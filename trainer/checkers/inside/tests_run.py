@@ -13,7 +13,6 @@ import os
 import sys
 import unittest
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import _pytest.config
@@ -21,7 +20,7 @@ import _pytest.pathlib
 import _pytest.python
 import pytest
 
-from trainer.checkers.inside.equality import make_compare, suspect
+from trainer.checkers.inside.equality import suspect
 from trainer.checkers.inside.expected import pytest_options
 from trainer.checkers.inside.integrity import Snapshot
 from trainer.checkers.inside.ledger import Ledger, make_plugin
@@ -58,11 +57,11 @@ def run_tests(request: Mapping[str, Any], write: Callable[[bytes], None], nonce:
     python = {path: text for path, text in trusted.items() if path.endswith('.py')}
     tampered: list[str] = []
     origin = Origin((f'{WORK}/{path}' for path in python), request['site'])
-    modules = AuthorModules(WORK, python, make_compare(tampered.append))
+    modules = AuthorModules(WORK, python, tampered.append)
     _preload(python.values())
     folders = dict.fromkeys(os.path.dirname(f'{WORK}/{path}') for path in request['test_files'])
     sys.path += [WORK, *(folder for folder in folders if folder != WORK)]
-    sys.meta_path.insert(0, modules)
+    sys.meta_path.insert(0, modules.finder)
     _serve_author_files(modules)
     _guard_unittest(tampered.append)
     guard_signals(origin)
@@ -102,29 +101,34 @@ def _preload(sources: Iterable[str]) -> None:
 
 def _serve_author_files(modules: AuthorModules) -> None:
     """Make pytest import test files and conftest.py from the request."""
-    original = _pytest.pathlib.import_path
+    baked = bake(_import_path, modules=modules, original=_pytest.pathlib.import_path, fspath=os.fspath)
+    _pytest.config.import_path = baked  # type: ignore[attr-defined]
+    _pytest.python.import_path = baked  # type: ignore[attr-defined]
 
-    def import_path(path: str | os.PathLike[str], **options: Any) -> Any:
-        file = os.fspath(Path(path))
-        return modules.load(file) if file in modules.files else original(path, **options)
 
-    _pytest.config.import_path = import_path  # type: ignore[attr-defined]
-    _pytest.python.import_path = import_path  # type: ignore[attr-defined]
+def _import_path(path: Any, **options: Any) -> Any:
+    modules: Any = '@modules'
+    original: Any = '@original'
+    fspath: Any = '@fspath'
+    file = fspath(path)
+    return modules.load(file) if file in modules.files else original(path, **options)
 
 
 def _guard_unittest(forged: Callable[[str], object]) -> None:
     """Guard the comparisons of ``unittest`` as those of assert statements are."""
     for name, symbol in UNITTEST_ASSERTS.items():
-        setattr(unittest.TestCase, name, _guarded(getattr(unittest.TestCase, name), symbol, forged))
+        original = getattr(unittest.TestCase, name)
+        baked = bake(_guarded, original=original, symbol=symbol, forged=forged, suspect=suspect)
+        setattr(unittest.TestCase, name, baked)
 
 
-def _guarded(original: Callable[..., None], symbol: str, forged: Callable[[str], object]) -> Callable[..., None]:
-    def check(self: unittest.TestCase, first: Any, second: Any, *arguments: Any, **options: Any) -> None:
-        kind = suspect(symbol, first, second)
-        original(self, first, second, *arguments, **options)
-        kind = kind or suspect(symbol, first, second)
-        if kind:
-            forged(f'an object of type {kind} agrees with everything')
-            self.fail(f'an object of type {kind} agrees with everything')
-
-    return check
+def _guarded(self: unittest.TestCase, first: Any, second: Any, *arguments: Any, **options: Any) -> None:
+    original: Any = '@original'
+    suspect: Any = '@suspect'
+    kind = suspect('@symbol', first, second)
+    original(self, first, second, *arguments, **options)
+    kind = kind or suspect('@symbol', first, second)
+    if kind:
+        forged: Any = '@forged'
+        forged(f'an object of type {kind} agrees with everything')
+        self.fail(f'an object of type {kind} agrees with everything')

@@ -45,7 +45,7 @@ TRICKS = frozenset(
     )
 )
 FRAME_ATTRIBUTES = frozenset(('tb_frame', 'gi_frame', 'cr_frame', 'ag_frame'))
-FRAME_FUNCTIONS = frozenset(('currentframe', '<lambda>', 'walk_stack', 'stack', 'getinnerframes', 'getouterframes'))
+FRAME_FUNCTIONS = frozenset(('currentframe', '<lambda>', 'stack', 'getouterframes'))
 """Functions of the standard library that hand a frame to whoever calls them."""
 NATIVE_MODULES = frozenset(
     (
@@ -70,14 +70,15 @@ class Refused(RuntimeError):
 def bake(function: Callable[..., Any], **values: object) -> Callable[..., Any]:
     """A copy of a function with placeholder constants (``'@name'``) replaced by objects.
 
-    Unlike a closure or an attribute, a constant of a code object is out of reach of the candidate's code.
+    Unlike a closure, an attribute or a global name, a constant of a code object is out of reach of the candidate's
+    code. The copy has no global names but builtins of its own: whatever it needs is baked in.
     """
     assert isinstance(function, types.FunctionType)
-    names = {f'@{name}': value for name, value in values.items()}
-    code = bake_code(function.__code__, names)
-    return types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
+    code = bake_code(function.__code__, {f'@{name}': value for name, value in values.items()})
+    space = {'__name__': 'checker', '__builtins__': dict(vars(builtins))}
+    baked = types.FunctionType(code, space, function.__name__, function.__defaults__)
+    baked.__kwdefaults__ = function.__kwdefaults__
+    return baked
 
 
 def bake_code(code: types.CodeType, names: dict[str, object]) -> types.CodeType:
@@ -117,28 +118,36 @@ class Origin:
 
 def install(origin: Origin, tried: Callable[[str], object]) -> None:
     """Watch from now on; ``tried`` is called with what the candidate's code attempted."""
-    busy: list[bool] = []
-    getframe = sys._getframe
-    hook = bake(_hook, origin=origin, tried=tried, busy=busy, getframe=getframe)
-    sys.addaudithook(hook)
+    baked = bake(
+        _hook,
+        origin=origin,
+        tried=tried,
+        busy=[],
+        getframe=sys._getframe,
+        tricks=TRICKS,
+        judge=_problem,
+        refused=Refused,
+    )
+    sys.addaudithook(baked)
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in TRICKS:
-        return
+    tricks: Any = '@tricks'
     busy: Any = '@busy'
-    if busy:
+    if event not in tricks or busy:
         return
+    getframe: Any = '@getframe'
+    judge: Any = '@judge'
     busy.append(True)
     try:
-        getframe: Any = '@getframe'
-        problem = _problem(event, arguments, getframe(1), '@origin')  # type: ignore[arg-type]
+        problem = judge(event, arguments, getframe(1), '@origin')
     finally:
         busy.pop()
     if problem:
         tried: Any = '@tried'
         tried(problem)
-        raise Refused(f'{problem} is refused while the checker runs')
+        refused: Any = '@refused'
+        raise refused(f'{problem} is refused while the checker runs')
 
 
 def _problem(event: str, arguments: tuple[Any, ...], frame: types.FrameType, origin: Origin) -> str:
@@ -153,9 +162,10 @@ def _problem(event: str, arguments: tuple[Any, ...], frame: types.FrameType, ori
 def _judge_frame(arguments: tuple[Any, ...], frame: types.FrameType, origin: Origin) -> str:
     if origin.is_candidate(frame.f_code.co_filename):
         return 'sys._getframe'
-    if frame.f_code.co_name in FRAME_FUNCTIONS and _responsible(frame, origin):
+    caller = frame.f_back
+    if frame.f_code.co_name in FRAME_FUNCTIONS and caller and origin.is_candidate(caller.f_code.co_filename):
         return 'reading frames'
-    return ''
+    return 'reading frames' if frame.f_code.co_name == 'walk_stack' and _responsible(frame, origin) else ''
 
 
 def _judge_attribute(arguments: tuple[Any, ...], frame: types.FrameType, origin: Origin) -> str:
@@ -244,14 +254,36 @@ def _responsible(frame: types.FrameType | None, origin: Origin) -> bool:
 
 
 def guard_signals(origin: Origin) -> None:
-    """Let signal handlers of the candidate run, but without the frame they would get; done once, before any snapshot."""
-    _signal.signal = bake(_signal_without_frame, original=_signal.signal, origin=origin)  # type: ignore[assignment]
+    """Let signal handlers of the candidate run, but without the frame they would get; done before any snapshot."""
+    wrapped: dict[Any, Any] = {}
+    known = {'origin': origin, 'wrapped': wrapped, 'attribute': getattr, 'is_callable': callable}
+    setter = bake(_signal_without_frame, original=_signal.signal, **known)
+    setattr(_signal, 'signal', setter)  # noqa: B010 - the stub calls it final
+    setattr(_signal, 'getsignal', bake(_getsignal, original=_signal.getsignal, wrapped=wrapped))  # noqa: B010
 
 
 def _signal_without_frame(number: int, handler: Any) -> Any:
     original: Any = '@original'
     origin: Any = '@origin'
-    code = getattr(handler, '__code__', None)
-    if not builtins.callable(handler) or (code is not None and not origin.is_candidate(code.co_filename)):
-        return original(number, handler)
-    return original(number, lambda received, frame: handler(received, None))
+    wrapped: Any = '@wrapped'
+    attribute: Any = '@attribute'
+    is_callable: Any = '@is_callable'
+    code = attribute(handler, '__code__', None)
+    author = code is not None and code.co_filename in origin.author
+    if not is_callable(handler) or author:
+        before = original(number, handler)
+    else:
+
+        def without_frame(received: int, frame: Any) -> Any:
+            return handler(received, None)
+
+        wrapped[without_frame] = handler
+        before = original(number, without_frame)
+    return wrapped.get(before, before)
+
+
+def _getsignal(number: int) -> Any:
+    original: Any = '@original'
+    wrapped: Any = '@wrapped'
+    now = original(number)
+    return wrapped.get(now, now)
