@@ -22,6 +22,8 @@ from trainer.verdict import Verdict
 SETUP_TIMEOUT_S = 60.0
 """Seconds one setup command may take. Tools and checkers have limits of their own."""
 
+MIN_FREE_BYTES = 1024**2
+
 
 class StepRecord(BaseModel):
     """One tool call as it was replayed; ``result`` is exactly what a model would have been shown."""
@@ -79,9 +81,7 @@ def attempt(
                         on_step(records[-1])
                 _stop_if(cancel)
                 sandbox.snapshot(final)
-            verdict = grade(
-                task.checker, task.setup_files, final, home=home, isolation=isolation, environment=python
-            )
+            verdict = grade(task.checker, task.setup_files, final, home=home, isolation=isolation, environment=python)
     except Cancelled:
         raise
     except (SandboxError, PathRefused) as error:
@@ -145,6 +145,14 @@ def set_up(sandbox: Sandbox, task: TaskSpec) -> None:
             f'setup command {number} failed ({how}): {command[:200]}' + (f': {said[-1][:300]}' if said else ''),
             hint='Run it in the playground and correct it.',
         )
+    if task.setup_commands and _free_bytes(sandbox) < MIN_FREE_BYTES:
+        raise SetupFailed('the setup commands filled the workspace', hint='Leave room for what the model has to write.')
+
+
+def _free_bytes(sandbox: Sandbox) -> int:
+    result = sandbox.run(['stat', '--file-system', '--format=%a %S', '.'], timeout_s=SETUP_TIMEOUT_S)
+    blocks, _, size = result.text.strip().partition(' ')
+    return int(blocks) * int(size) if blocks.isdigit() and size.isdigit() else MIN_FREE_BYTES
 
 
 def _write(sandbox: Sandbox, files: Mapping[str, str]) -> None:

@@ -85,7 +85,7 @@ def _graded(
     with tempfile.TemporaryDirectory(prefix='rlvr-grade-', ignore_cleanup_errors=True) as folder:
         final = Path(folder) / 'work'
         final.mkdir()
-        copy_workspace(workspace, final, limits=limits)
+        too_large = [entry for entry in copy_workspace(workspace, final, limits=limits) if ': too ' in entry]
         if checker.type != 'file_exists':
             _remove_compiled(final)
         if checker.type == 'pytest':
@@ -104,6 +104,8 @@ def _graded(
 
         context = CheckContext(final, author_files, open_one, protected)
         verdict = checker.check(context)
+    if too_large and verdict.outcome in ('failed', 'partial'):
+        verdict = verdict.model_copy(update={'reason': f'{verdict.reason}; left out of the check: {too_large[0]}'})
     if changed and verdict.outcome in ('failed', 'partial') and not verdict.tampered:
         undone = f"the model's changes to {', '.join(changed[:3])} were undone (protected)"
         verdict = verdict.model_copy(update={'reason': f'{verdict.reason}; {undone}'})

@@ -27,8 +27,7 @@ def named_files(text: str, author_files: Mapping[str, str]) -> frozenset[str]:
     folders = ['', *(_clean(match) for match in _FOLDER.findall(text))]
     modules = {word for words in _MODULE.findall(text) for word in re.split(r"""["',\s]+""", words)}
     named = {path for path in author_files if _is_named(path, text, folders, modules)}
-    if _MAKE.search(text):
-        named |= {path for folder in folders if (path := makefile_in(folder, author_files))}
+    named |= {path for folder in _make_folders(text) if (path := makefile_in(folder, author_files))}
     return frozenset(named)
 
 
@@ -66,6 +65,18 @@ def remove(path: Path) -> None:
 
 def _clean(folder: str) -> str:
     return '/'.join(part for part in folder.removeprefix('/work').split('/') if part not in ('', '.'))
+
+
+def _make_folders(text: str) -> list[str]:
+    """Folders in which a command or script calls make, following ``cd`` and ``-C``."""
+    folders, here = [], ''
+    for part in re.split(r'[;&|\n]+', text):
+        if moved := re.search(r'''\bcd\s+["']?([\w./-]+)''', part):
+            here = _clean(moved[1]) if moved[1].startswith('/') else _clean(f'{here}/{moved[1]}')
+        if _MAKE.search(part):
+            there = re.search(r'''-C["',\s]*([\w./-]+)|--directory[=\s"',]+([\w./-]+)''', part)
+            folders.append(_clean(f'{here}/{there[1] or there[2]}') if there else here)
+    return folders
 
 
 def _join(folder: str, name: str) -> str:
