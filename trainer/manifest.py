@@ -37,7 +37,7 @@ def read_manifest(path: Path) -> list[TaskFile]:
     problems: list[FieldError] = []
     for line, task in parse_tasks(path):
         if isinstance(task, TaskError):
-            problems += [FieldError(loc=f'line {line}: {field.loc}', msg=field.msg) for field in task.fields]
+            problems += [FieldError(loc=_at(line, field), msg=field.msg) for field in task.fields]
         else:
             tasks.append(freeze(task, fallback_id=f'task-{line}'))
     if problems:
@@ -46,6 +46,10 @@ def read_manifest(path: Path) -> list[TaskFile]:
     if not tasks:
         raise TaskError(f'{path.name} holds no task')
     return tasks
+
+
+def _at(line: int, field: FieldError) -> str:
+    return f'line {line}: {field.loc}' if field.loc else f'line {line}'
 
 
 def parse_tasks(path: Path) -> Iterator[tuple[int, TaskFile | TaskError]]:

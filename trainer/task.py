@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from trainer.checkers import AnyChecker
 from trainer.errors import FieldError, TaskError
 from trainer.paths import workspace_path
-from trainer.validation import Document, Invalid, note, validate
+from trainer.validation import Document, Invalid, at, note, validate
 
 Environment = Literal['tfcode']
 """Environments a task may ask for. Another one registers by joining this union."""
@@ -68,6 +68,15 @@ class TaskSpec(Document):
     @classmethod
     def _files_fit_the_workspace(cls, files: dict[str, str]) -> dict[str, str]:
         return workspace_files(files)
+
+    @field_validator('checker')
+    @classmethod
+    def _protected_files_are_setup_files(cls, checker: AnyChecker, info: ValidationInfo) -> AnyChecker:
+        files = info.data.get('setup_files')
+        for index, path in enumerate(checker.config.protect or ()):
+            if files is not None and path not in files:
+                raise at(f'config.protect.{index}', f'{path!r} is not one of the setup files')
+        return checker
 
     @property
     def hash(self) -> str:
@@ -188,8 +197,9 @@ def parse_task(data: object) -> tuple[TaskFile, tuple[FieldError, ...]]:
     """Validate a bare ``task_spec`` or ``{"task_spec": …, "solutions": […]}``. Raises ``TaskError`` with paths."""
     if isinstance(data, Mapping) and 'task_spec' in data:
         try:
-            return validate(TaskFile, data)
+            task, notes = validate(TaskFile, data)
         except Invalid as invalid:
             raise TaskError(f'The task is not valid: {invalid}', invalid.fields) from None
+        return task, tuple(note.model_copy(update={'loc': f'task_spec.{note.loc}'}) for note in notes)
     spec, notes = parse_task_spec(data, root='')
     return TaskFile(task_spec=spec), notes

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from trainer.errors import FieldError
 
@@ -57,19 +58,42 @@ def field_errors(error: ValidationError, model: type[BaseModel], *, root: str = 
     gets a guess at the right name.
     """
     found = []
-    for item in error.errors(include_url=False)[:MAX_ERRORS]:
+    items = error.errors(include_url=False)
+    for item in items[:MAX_ERRORS]:
+        # A list that lost its bad entries counts as too short as well: the bad entries say enough.
+        if item['type'] == 'too_short' and any(other['loc'][:-1] == item['loc'] for other in items):
+            continue
         path, owner = _resolve(model, item['loc'])
-        message = item['msg'].removeprefix('Value error, ')
-        if item['type'] == 'extra_forbidden':
-            message = _unknown_key(path[-1], owner)
-        elif item['type'] == 'missing':
-            message = 'This field is required'
-        elif item['type'] in ('union_tag_invalid', 'union_tag_not_found'):
-            path, message = _union_tag(path, item)
-        elif item['type'] in ('model_type', 'model_attributes_type', 'dict_type'):
-            message = 'An object is needed here'
+        path, message = _say(path, owner, item)
         found.append(FieldError(loc=_join(root, '.'.join(path)), msg=message[:1].upper() + message[1:]))
     return tuple(found)
+
+
+def at(path: str, msg: str) -> PydanticCustomError:
+    """An error to raise in a validator for a field below its own: ``path`` goes on from there."""
+    return PydanticCustomError('at', '{msg}', {'msg': msg, 'at': path})
+
+
+def _say(path: list[str], owner: type[BaseModel] | None, item: Any) -> tuple[list[str], str]:
+    """Where an error is and what to say of it."""
+    kind, context = item['type'], item.get('ctx', {})
+    if kind == 'extra_forbidden':
+        return path, _unknown_key(path[-1], owner)
+    if kind in ('union_tag_invalid', 'union_tag_not_found'):
+        return _union_tag(path, item)
+    if kind == 'at':
+        return [*(part for part in path if part), *context['at'].split('.')], context['msg']
+    plain = {
+        'missing': 'This field is required',
+        'model_type': 'An object is needed here',
+        'model_attributes_type': 'An object is needed here',
+        'dict_type': 'An object is needed here',
+        'tuple_type': 'A list is needed here',
+        'list_type': 'A list is needed here',
+        'too_short': f'At least {context.get("min_length")} needed',
+        'too_long': f'At most {context.get("max_length")} allowed',
+    }
+    return path, plain.get(kind, item['msg'].removeprefix('Value error, '))
 
 
 def _join(root: str, path: str) -> str:
@@ -143,5 +167,5 @@ def _union_tag(path: list[str], item: Any) -> tuple[list[str], str]:
         return where, 'This field is required'
     names = [name.strip().strip("'") for name in expected.split(',')]
     guess = difflib.get_close_matches(context['tag'], names, n=1, cutoff=0.6)
-    hint = f'did you mean {guess[0]!r}? ' if guess else ''
-    return where, f'{context["tag"]!r} is not known: {hint}choose one of {", ".join(names)}'
+    hint = f'did you mean {guess[0]!r}? Choose' if guess else 'choose'
+    return where, f'{context["tag"]!r} is not known: {hint} one of {", ".join(names)}'

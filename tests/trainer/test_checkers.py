@@ -103,7 +103,11 @@ class TestExitCode:
         assert verdict.output.splitlines()[0].endswith(':/usr/bin:/bin')
 
     def test_sibling_modules_and_own_names_of_the_candidate_work(self, check: Check) -> None:
-        files = {'main.py': 'import helper, queue\nprint(helper.n, queue.mine)\n', 'helper.py': 'n = 4', 'queue.py': 'mine = 2'}
+        files = {
+            'main.py': 'import helper, queue\nprint(helper.n, queue.mine)\n',
+            'helper.py': 'n = 4',
+            'queue.py': 'mine = 2',
+        }
         assert check(task('exit_code', command='python3 main.py | grep -qx "4 2"'), **files).solved
 
 
@@ -264,7 +268,9 @@ class TestScript:
         assert check(task('script', script='#!/bin/sh\r\necho 0.5\r\n')).reward == 0.5
 
     def test_the_script_sees_the_workspace_and_its_modules(self, check: Check) -> None:
-        script = 'import subprocess\nfrom solution import add\nprint((add(1, 2) == 3) / 2 + len(open("a.txt").read()) / 4)\n'
+        script = (
+            'import subprocess\nfrom solution import add\nprint((add(1, 2) == 3) / 2 + len(open("a.txt").read()) / 4)\n'
+        )
         assert check(task('script', script=script), **{'solution.py': ADD, 'a.txt': 'ab'}).reward == 1.0
 
 
@@ -284,7 +290,15 @@ def test_numbers_that_are_no_rewards(text: str) -> None:
         read_number(text)
 
 
-AUTHOR = {'check.sh': 'exit 0\n', 'src/app.py': '', 'Makefile': '', 'sub/Makefile': '', 'data.csv': '', 'tests/run.py': '', 'a.py': ''}
+AUTHOR = {
+    'check.sh': 'exit 0\n',
+    'src/app.py': '',
+    'Makefile': '',
+    'sub/Makefile': '',
+    'data.csv': '',
+    'tests/run.py': '',
+    'a.py': '',
+}
 
 
 @pytest.mark.parametrize(
@@ -349,7 +363,8 @@ def test_data_that_a_program_is_meant_to_change_may_change(check: Check) -> None
 
 
 def test_a_full_disk_is_an_error(check: Check) -> None:
-    for command in ('head -c 600000000 /dev/zero > big', 'head -c 600000000 /dev/zero > big || true'):
+    fill = 'for n in 1 2 3; do head -c 250000000 /dev/zero > big$n; done'
+    for command in (fill, f'{fill} || true'):
         spec, _ = parse_task_spec({**BASE, 'setup_commands': [command]})
         solution = [Step(tool='write_file', args={'path': 'solution.py', 'content': ADD})]
         assert attempt(spec, solution, home=check.home).verdict.outcome == 'error'

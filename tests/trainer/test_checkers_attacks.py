@@ -16,7 +16,6 @@ from trainer.sandbox.python_env import base_environment
 from trainer.task import Step, parse_task_spec
 from trainer.verdict import Verdict
 
-
 Case = tuple[dict[str, Any], Mapping[str, str], tuple[str, ...]]
 
 

@@ -71,10 +71,10 @@ def _make_folders(text: str) -> list[str]:
     """Folders in which a command or script calls make, following ``cd`` and ``-C``."""
     folders, here = [], ''
     for part in re.split(r'[;&|\n]+', text):
-        if moved := re.search(r'''\bcd\s+["']?([\w./-]+)''', part):
+        if moved := re.search(r"""\bcd\s+["']?([\w./-]+)""", part):
             here = _clean(moved[1]) if moved[1].startswith('/') else _clean(f'{here}/{moved[1]}')
         if _MAKE.search(part):
-            there = re.search(r'''-C["',\s]*([\w./-]+)|--directory[=\s"',]+([\w./-]+)''', part)
+            there = re.search(r"""-C["',\s]*([\w./-]+)|--directory[=\s"',]+([\w./-]+)""", part)
             folders.append(_clean(f'{here}/{there[1] or there[2]}') if there else here)
     return folders
 

@@ -163,7 +163,7 @@ def _check_shell(
     code_lines = [line.strip() for line in script.splitlines() if line.strip() and not line.strip().startswith('#')]
     prints = bool(code_lines) and re.match(r'(?:echo|printf)\b', code_lines[-1]) is not None
     lines = [line for line in result.text.splitlines() if line.strip()]
-    return _reward(lines[-1] if prints and lines else '', result.exit_code, not prints, '', result.text)
+    return _reward(lines[-1] if prints and lines else '', result.exit_code or 0, not prints, '', result.text)
 
 
 def _ended_early(result: ExecResult) -> bool:

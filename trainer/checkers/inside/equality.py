@@ -100,7 +100,7 @@ def _holds(container: Any, value: Any) -> Any:
 def iter_plain(value: Any) -> list[Any]:
     """The elements of a container by its builtin base, whatever its own ``__iter__`` says."""
     base = next(base for base in CONTAINERS if isinstance(value, base))
-    return list(base.__iter__(value))  # type: ignore[attr-defined]
+    return list(base.__iter__(value))
 
 
 def _equals_everything(value: Any) -> bool:
@@ -120,7 +120,7 @@ def _equals_everything(value: Any) -> bool:
 
 def _orders_everything(value: Any) -> bool:
     below, above = _answer(operator.lt, value, FLOOR), _answer(operator.gt, value, CEILING)
-    if below and above or (_answer(operator.le, value, FLOOR) and _answer(operator.ge, value, CEILING)):
+    if (below and above) or (_answer(operator.le, value, FLOOR) and _answer(operator.ge, value, CEILING)):
         return True
     return bool(below or above) and type(value).__module__ not in ('decimal', 'fractions', 'numpy')
 

@@ -82,6 +82,7 @@ class _Collector:
         self.found: dict[str, int] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the tests."""
         for item in session.items:
             base = base_id(item)
             self.found[base] = self.found.get(base, 0) + 1

@@ -73,7 +73,7 @@ class Ledger:
 
     def folder(self, path: Any, parent: pytest.Collector) -> pytest.Collector:
         """A folder of tests is a folder: an ``__init__.py`` in it that the candidate wrote is not imported."""
-        return pytest.Dir.from_parent(parent, path=path)  # type: ignore[no-any-return]
+        return pytest.Dir.from_parent(parent, path=path)
 
     def run_hidden(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a hidden test without a word in the log; ``None`` for the author's tests."""
@@ -188,24 +188,28 @@ def make_plugin(ledger: Ledger) -> types.ModuleType:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """The tests are known: fix the list."""
     ledger: Any = '@ledger'
     ledger.collected(session, items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Any, parent: pytest.Collector) -> pytest.Collector:
+    """Every folder is a plain folder."""
     ledger: Any = '@ledger'
     return ledger.folder(path, parent)  # type: ignore[no-any-return]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run hidden tests silently."""
     ledger: Any = '@ledger'
     return ledger.run_hidden(item, nextitem)  # type: ignore[no-any-return]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Watch the setup of a test."""
     ledger: Any = '@ledger'
     ledger.begin(item, 'setup')
     try:
@@ -219,6 +223,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Watch the call of a test."""
     ledger: Any = '@ledger'
     ledger.begin(item, 'call')
     try:
@@ -232,6 +237,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Watch the teardown of a test."""
     ledger: Any = '@ledger'
     ledger.begin(item, 'teardown')
     try:
@@ -245,18 +251,21 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Call the function that was collected."""
     ledger: Any = '@ledger'
     return ledger.call(pyfuncitem)  # type: ignore[no-any-return]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep pytest's word on a phase."""
     ledger: Any = '@ledger'
     ledger.reported(report)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Keep why a file could not be collected."""
     ledger: Any = '@ledger'
     if report.failed:
         ledger.not_collected(report)
@@ -287,7 +296,7 @@ def _hidden_tests(session: pytest.Session, modules: AuthorModules) -> list[pytes
     from _pytest.fixtures import FuncFixtureInfo
 
     space: dict[str, Any] = {}
-    exec(modules.compile_text(HIDDEN, '<rlvr-hidden>'), space)  # noqa: S102 - the text above
+    exec(modules.compile_text(HIDDEN, '<rlvr-hidden>'), space)
     nothing = FuncFixtureInfo((), (), [], {})
     return [
         pytest.Function.from_parent(session, name=name, callobj=space[name], fixtureinfo=nothing)

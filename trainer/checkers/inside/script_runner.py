@@ -58,7 +58,7 @@ def _run(code: types.CodeType, lines: list[str], words: _Words, root: str) -> di
     except SystemExit as error:
         text = error.code if isinstance(error.code, str) else ''
         plain = isinstance(error.code, int | None)
-        report = {'ended': 'exit', 'code': int(error.code or 0) if plain else 1, 'said': text[:400]}  # type: ignore[arg-type]
+        report = {'ended': 'exit', 'code': int(error.code or 0) if plain else 1, 'said': text[:400]}
         return {**report, 'by_candidate': not _is_own_exit(error, words.origin, lines)}
     except BaseException as error:
         traceback.print_exc()
@@ -116,7 +116,7 @@ class _Words:
 class _Log(io.TextIOBase):
     """Standard output: everything goes to the log, and the script's own words are kept."""
 
-    encoding = 'utf-8'  # type: ignore[assignment]
+    encoding = 'utf-8'
 
     def __init__(self, real: Any) -> None:
         self._real = real

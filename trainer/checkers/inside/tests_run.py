@@ -95,7 +95,7 @@ def _preload(sources: Iterable[str]) -> None:
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception:  # noqa: S112 - a module of the candidate, or one whose absence the test itself will report
+        except Exception:
             continue
 
 

@@ -7,8 +7,8 @@ get no frame.
 
 from __future__ import annotations
 
-import _signal
 import builtins
+import importlib
 import os
 import sys
 import types
@@ -255,11 +255,12 @@ def _responsible(frame: types.FrameType | None, origin: Origin) -> bool:
 
 def guard_signals(origin: Origin) -> None:
     """Let signal handlers of the candidate run, but without the frame they would get; done before any snapshot."""
+    module: Any = importlib.import_module('_signal')
     wrapped: dict[Any, Any] = {}
     known = {'origin': origin, 'wrapped': wrapped, 'attribute': getattr, 'is_callable': callable}
-    setter = bake(_signal_without_frame, original=_signal.signal, **known)
-    setattr(_signal, 'signal', setter)  # noqa: B010 - the stub calls it final
-    setattr(_signal, 'getsignal', bake(_getsignal, original=_signal.getsignal, wrapped=wrapped))  # noqa: B010
+    setter = bake(_signal_without_frame, original=module.signal, **known)
+    module.signal = setter
+    module.getsignal = bake(_getsignal, original=module.getsignal, wrapped=wrapped)
 
 
 def _signal_without_frame(number: int, handler: Any) -> Any:
