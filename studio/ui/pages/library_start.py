@@ -93,7 +93,7 @@ def _import(studio: Studio) -> None:
 
 def _record(shell: Shell) -> None:
     with ui.element('section').classes('card way'):
-        with ui.element('div').classes('art').props('aria-hidden=true'), ui.element('div').classes('rec'):
+        with ui.element('div').classes('art').props('aria-hidden=true'), ui.element('div').classes('rec-demo'):
             with ui.element('div').classes('bar'):
                 ui.element('span').classes('dot pulse')
                 Text('Recording')
@@ -112,11 +112,18 @@ def _record(shell: Shell) -> None:
 
 
 async def _load_tutorial(studio: Studio) -> None:
-    loaded = await run.io_bound(samples.load_tutorial, studio.documents)
-    if loaded is not None:
-        train, held_out = loaded
-        theme.toast(f'{plural(len(train), "task")} to train on, {len(held_out)} held out')
+    if await load_tutorial(studio):
         await _refresh()
+
+
+async def load_tutorial(studio: Studio) -> bool:
+    """Put the tutorial tasks into the library and say so; loading them twice adds nothing."""
+    loaded = await run.io_bound(samples.load_tutorial, studio.documents)
+    if loaded is None:
+        return False
+    train, held_out = loaded
+    theme.toast(f'{plural(len(train), "tutorial task")} to train on, {len(held_out)} held out')
+    return True
 
 
 async def _refresh() -> None:

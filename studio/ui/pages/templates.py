@@ -10,6 +10,7 @@ from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, che
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
+from studio.ui.pages.library_start import load_tutorial
 from trainer.task import TaskFile
 
 
@@ -17,11 +18,18 @@ async def page(shell: Shell, studio: Studio) -> None:
     """Draw the gallery."""
     with shell.topbar('Templates', crumbs=[('Tasks', '/')]) as _:
         count = Text('', classes='t3 num')
+        ui.element('span').classes('sp')
+        Button('Load the tutorial tasks', icon='download', on_click=lambda: _load_tutorial(studio))
     tasks = await run.io_bound(samples.templates)
     if tasks is None:
         return
     count.set_text(str(len(tasks)) if tasks else '')
     _Gallery(studio, tasks)
+
+
+async def _load_tutorial(studio: Studio) -> None:
+    if await load_tutorial(studio):
+        ui.navigate.to('/')
 
 
 class _Gallery:
