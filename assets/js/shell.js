@@ -46,6 +46,8 @@
       event.preventDefault();
       box.focus();
       box.select();
+    } else if (key === "x") {
+      document.querySelector(".q-table tr:hover .q-checkbox")?.click();
     } else if (key.length === 1 || key === "escape") {
       press(event, `[data-key="${CSS.escape(key)}"]`);
     }

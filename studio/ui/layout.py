@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ class Shell:
         ui.context.client.sub_pages_router.on_path_changed(self._left)
         ui.context.client.on_delete(lambda: self._left(''))
         self.rail.mark(ui.context.client.sub_pages_router.current_path)
-        ui.timer(3.0, self.refresh, immediate=True)
+        ui.timer(3.0, self._poll, immediate=True)
 
     @contextmanager
     def topbar(self, title: str, *, crumbs: Crumbs = (), main: str = '') -> Iterator[Text]:
@@ -107,11 +108,17 @@ class Shell:
     def _set_dark(self, dark: bool) -> None:
         app.storage.user['dark'] = dark
 
-    async def refresh(self) -> None:
-        """Bring the rail up to date: counts, the live run, the sandbox."""
+    async def refresh(self) -> bool:
+        """Bring the rail up to date: counts, the live run, the sandbox. False while the studio shuts down."""
         facts = await run.io_bound(_facts, self.studio)
         if facts is not None:
             self.rail.show(facts)
+        return facts is not None
+
+    async def _poll(self) -> None:
+        if not await self.refresh():
+            # The thread pool swallows the cancellation of a shutdown, and the timer would sleep on.
+            raise asyncio.CancelledError
 
     async def new_task(self) -> None:
         """Make a blank draft and open it."""

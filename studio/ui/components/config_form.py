@@ -24,7 +24,7 @@ SHARED: Final = ('timeout_s', 'protect')
 
 
 class ConfigForm:
-    """Draws one field for each setting of ``model``; ``on_change`` gets the name and the value, ``None`` for "not set"."""
+    """Draws a field for each setting of ``model``; ``on_change`` gets its name and value, ``None`` for "not set"."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _CODE: Final = frozenset({'py', 'sh', 'js', 'c', 'h', 'cpp', 'json', 'sql', 'tom
 
 
 class FileEditor:
-    """Draws ``{path: text}``; ``on_change`` gets the whole mapping after every change, ``on_size`` the line about it."""
+    """Draws ``{path: text}``; ``on_change`` gets the whole mapping, ``on_size`` a line about how much it is."""
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class FileEditor:
 
     def _ask_path(self, title: str, action: str, path: str, then: Callable[[str], Any]) -> None:
         with opened_dialog(title) as dialog:
-            with ui.element('div').classes('vs w-full').style('margin-top: 12px'):
-                with Field('Path', hint='Relative to the workspace; folders are made as needed.') as field:
-                    box = ui.input(value=path, placeholder='src/main.py').props(
-                        'outlined dense autofocus spellcheck=false'
-                    )
-                    box.props['aria-label'] = 'Path'
-                    box.classes('mono-input')
+            with (
+                ui.element('div').classes('vs w-full').style('margin-top: 12px'),
+                Field('Path', hint='Relative to the workspace; folders are made as needed.') as field,
+            ):
+                box = ui.input(value=path, placeholder='src/main.py').props('outlined dense autofocus spellcheck=false')
+                box.props['aria-label'] = 'Path'
+                box.classes('mono-input')
 
             async def go() -> None:
                 try:

@@ -66,7 +66,8 @@ _UPDATED: Final = (
     """<q-td :props="props" class="t3 t-small"><span :title="props.row.moment">{{ props.row.updated }}</span></q-td>"""
 )
 
-_HEADER: Final = f"""<q-th :props="props">{{{{ props.col.label }}}}<span v-if="!props.col.label" class="sr">Actions</span>
+_HEADER: Final = f"""<q-th :props="props">{{{{ props.col.label }}}}
+<span v-if="!props.col.label" class="sr">Actions</span>
 <span v-if="props.col.sortable" class="arrow">{_svg('arrow-up', 'ic ic-xs')}</span></q-th>"""
 
 _MENU: Final = (

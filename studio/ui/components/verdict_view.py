@@ -14,14 +14,14 @@ _KINDS: Final = {
     'passed': ('ok', 'circle-check', 'Passed'),
     'partial': ('bad', 'circle-x', 'Failed'),
     'failed': ('bad', 'circle-x', 'Failed'),
-    'error': ('warn', 'triangle-alert', 'Error – not scored'),
+    'error': ('warn', 'triangle-alert', 'Error \N{EN DASH} not scored'),
 }
 _ITEMS: Final = 60
 _OUTPUT_CHARS: Final = 20_000
 
 
 def verdict_chip(verdict: Verdict) -> ui.element:
-    """A small chip: ``Passed 1.00``, ``Failed 0.33`` or ``Error – not scored``."""
+    """A small chip: ``Passed 1.00``, ``Failed 0.33`` or "Error, not scored"."""
     kind, icon, word = _KINDS[verdict.outcome]
     return chip(f'{word} {_reward(verdict)}'.strip(), f'{kind} num', icon=icon)
 

@@ -42,7 +42,7 @@ class _Editor:
         self._shell, self._studio = shell, studio
         self._checked: dict[str, Any] | None = None
         self._problems: tuple[FieldError, ...] = ()
-        self._ready = False
+        self._ready = self._said_now = False
         self._draft = Draft(studio.documents, view, self._show_state)
         self._draw_topbar()
         with ui.element('div').classes('main'), ui.element('div').classes('ed'):
@@ -120,6 +120,7 @@ class _Editor:
         if not self._ready:
             return
         draft, view = self._draft, self._draft.view
+        self._said_now = draft.saved_just_now
         icon, kind = 'check', ''
         if draft.state == 'saving' or draft.state == 'dirty':
             icon, text = 'hourglass', 'Saving…'
@@ -129,7 +130,7 @@ class _Editor:
         elif self._problems:
             text = f'Draft saved · {plural(len(self._problems), "problem")}'
         else:
-            text = f'Saved v{view.version} · just now' if draft.saved_at else f'v{view.version}'
+            text = f'Saved v{view.version}' + (' · just now' if draft.saved_just_now else '')
         self._saved_icon.set(icon)
         self._saved.classes(replace=f'saved {kind}')
         self._saved_text.set_text(text)
@@ -169,6 +170,8 @@ class _Editor:
     async def _tick(self) -> None:
         if self._checked != self._draft.raw:
             self._validate()
+        elif self._said_now and not self._draft.saved_just_now:
+            self._show_state()
         await self._draft.tick()
 
     def _validate(self) -> None:
@@ -184,9 +187,10 @@ class _Editor:
                     Text(f'{plural(len(self._problems), "problem")} to solve before this can be published', 'b')
                     with ui.element('ul'):
                         for problem in self._problems[:12]:
-                            with ui.element('li'):
+                            with ui.element('li'), ui.element('button').props('type=button') as button:
                                 Text(problem.loc or 'task_spec', classes='mono')
                                 Text(problem.msg)
+                            button.on('click', lambda loc=problem.loc: self._blocks.reveal(loc), args=[])
         self._show_state()
 
     def _solutions_changed(self) -> None:

@@ -56,6 +56,15 @@ class Blocks:
         for editor in [*editors, *([self._json] if self._json else [])]:
             editor.set_dark(dark)
 
+    def reveal(self, loc: str) -> None:
+        """Bring the field of a problem into view and put the cursor into it."""
+        box = self._boxes.get(self._nearest(loc))
+        if box is not None:
+            ui.run_javascript(
+                f'{{ const e = getHtmlElement({box.element.id}); e?.scrollIntoView({{block: "center"}}); '
+                'e?.querySelector("input, textarea, .cm-content")?.focus(); }'
+            )
+
     def show_solutions(self) -> None:
         """Draw the solutions again."""
         self._solutions.draw()

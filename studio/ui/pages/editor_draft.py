@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from trainer.errors import RlvrError
 from trainer.task import Solution
 
 SAVE_AFTER_S: Final = 0.8
+JUST_NOW_S: Final = 60.0
 State = Literal['saved', 'dirty', 'saving', 'failed', 'conflict']
 
 _drafts: WeakSet[Draft] = WeakSet()
@@ -59,6 +61,11 @@ class Draft:
         """Whether there is something that the store does not have."""
         return self.state in ('dirty', 'failed', 'conflict')
 
+    @property
+    def saved_just_now(self) -> bool:
+        """Whether the last save of this tab is less than a minute old."""
+        return self.saved_at is not None and time.monotonic() - self.saved_at < JUST_NOW_S
+
     async def tick(self) -> None:
         """Save when the keys have rested; called a few times a second."""
         if self.state == 'dirty' and time.monotonic() - self._edited_at >= SAVE_AFTER_S:
@@ -98,7 +105,9 @@ class Draft:
             return
         seen = self.view.revision
         stored = await run.io_bound(self._documents.get, self.view.id)
-        if stored is not None and self.state == 'saved' and stored.revision > seen == self.view.revision:
+        if stored is None:
+            raise asyncio.CancelledError  # The studio shuts down, and a timer would sleep on.
+        if self.state == 'saved' and stored.revision > seen == self.view.revision:
             self.stored = stored
             self._set('conflict')
 
