@@ -103,6 +103,7 @@ class StandIn:
         pass
 
     def __call__(self, *arguments: Any, **options: Any) -> StandIn:
+        """Whatever it is called with, it answers with another stand-in."""
         return StandIn()
 
     def __getattr__(self, name: str) -> StandIn:
