@@ -1,6 +1,7 @@
 """A stand-in that learns on paper: writes every series, groups with transcripts and evaluations as a real run does.
 
-``python learner.py [--steps N --interval S …] RUN_DIR``, for tests of the training pages.
+``python learner.py [--steps N --interval S …] RUN_DIR``, for tests of the training pages. A run whose name begins with
+``quick`` ends at once, one with ``fail`` in its name fails.
 """
 
 import argparse
@@ -29,6 +30,11 @@ def main() -> None:
     parser.add_argument('--fail', default='', help='end with this error')
     parser.add_argument('folder', type=Path)
     options = parser.parse_args()
+    name = RunFolder(options.folder).config().name
+    if name.startswith('quick'):
+        options.interval, options.steps = 0.0, 12
+    if 'fail' in name:
+        options.fail = 'torch.OutOfMemoryError: CUDA out of memory'
     Learner(RunFolder(options.folder), options).run()
 
 

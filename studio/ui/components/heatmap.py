@@ -94,17 +94,17 @@ class Heatmap(ui.element):
         steps = f'steps {self._columns.first} to {self._columns.last}'
         return f'Success by task and step: {len(self._rows)} tasks, {steps}. Arrow keys move, Enter opens.'
 
-    def _pick(self, x: float, y: float, *, opens: bool = False) -> None:
+    def _pick(self, x: float, y: float, *, opens: bool = False) -> Any:
         row, column = int(y * len(self._rows)), int(x * self._columns.shown)
         if 0 <= row < len(self._rows) and 0 <= column < self._columns.shown:
             self._move(row, column)
             if opens:
-                self._open()
+                return self._open()
+        return None
 
-    def _key(self, key: str) -> None:
+    def _key(self, key: str) -> Any:
         if key == 'Enter':
-            self._open()
-            return
+            return self._open()
         row, column = self._at or (0, self._columns.used - 1)
         if self._at is not None:
             down, right = {'ArrowDown': (1, 0), 'ArrowUp': (-1, 0), 'ArrowRight': (0, 1)}.get(key, (0, -1))
@@ -112,6 +112,7 @@ class Heatmap(ui.element):
             column = min(max(column + right, 0), self._columns.used - 1)
         if self._rows and column >= 0:
             self._move(row, column)
+        return None
 
     def _move(self, row: int, column: int) -> None:
         self._at = (row, column)
@@ -123,13 +124,13 @@ class Heatmap(ui.element):
             f' width: {86 / self._columns.shown:.3f}%; height: {CELL}px'
         )
 
-    def _open(self) -> None:
+    def _open(self) -> Any:
+        """Open the chosen group; what ``on_open`` returns is handed on, for it may be asynchronous."""
         if self._at is None:
-            return
+            return None
         row, column = self._at
         found = self._columns.newest(self._rows[row], column)
-        if found is not None:
-            self._on_open(found, self._rows[row].task)
+        return None if found is None else self._on_open(found, self._rows[row].task)
 
 
 class Columns:

@@ -58,7 +58,7 @@ export default {
       const x = [];
       const y = [];
       for (const [key, fresh] of Object.entries(points)) {
-        const known = (this.points[key] ??= { x: [], y: [] });
+        const known = (this.points[key] ??= fresh.hi ? { x: [], lo: [], hi: [] } : { x: [], y: [] });
         const before = known.x.length;
         known.x.push(...fresh.x);
         if (fresh.hi) known.hi.push(...fresh.hi), known.lo.push(...fresh.lo);

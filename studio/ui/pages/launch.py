@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ class LaunchScreen:
         self.studio: Studio = shell.studio
         self.start_with = start
         self.request = uuid4().hex
+        self.starting = False
         self.plan: PlanView | None = None
         draft: dict[str, Any] = {} if task_ids or start.copied else dict(app.storage.user.get(DRAFT, {}))
         train, held_out = draft.get('train'), draft.get('held_out')
@@ -143,6 +145,7 @@ class LaunchScreen:
             mark = ui.element('span').classes('sn')
             with mark:
                 Text(str(number))
+                Icon('check', 'ic-xs', label='ready')
             with ui.element('div').classes('card'):
                 with ui.element('div').classes('hd') as head:
                     Text(title, 'h2')
@@ -340,6 +343,9 @@ class LaunchScreen:
 
     async def _start(self) -> None:
         """Make the run and start it. The same request makes one run, however often the button is pressed."""
+        if self.starting:
+            return
+        self.starting = True
         self.go.disable('Starting')
         self.go.set_text('Starting')
         name = (self.name.value or '').strip() or self._default_name()
@@ -355,14 +361,14 @@ class LaunchScreen:
             )
             if run is None:
                 return
-            try:
+            # Pressed twice, or in a lost answer's second try: the run is there, so open it.
+            with contextlib.suppress(AlreadyStarted):
                 await background.io_bound(self.studio.runs.start, run.id)
-            except AlreadyStarted:
-                toast('This run was started already', 'warn')
         except RlvrError as error:
             fields = error.fields if isinstance(error, FieldsError) else ()
             toast(error.message, 'bad', detail=error.hint or '; '.join(field.msg for field in fields[:3]))
             self.request = uuid4().hex
+            self.starting = False
             self.go.set_text('Start training')
             await self._changed()
             return

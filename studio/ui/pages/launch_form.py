@@ -105,7 +105,7 @@ class SettingsForm:
         """Whether lines stand in the package box that were not added."""
         return bool(self._package_input.value)
 
-    def reset(self) -> None:
+    def reset(self) -> Any:
         """Bring every setting back to its default."""
         self.values.clear()
         self.packages.clear()
@@ -118,7 +118,7 @@ class SettingsForm:
             choice.show(str(_RL[key][1].default))
         self._engine_select.value = 'auto'
         self._draw_packages()
-        self._on_change()
+        return self._on_change()
 
     def show(self, plan: PlanView, model: ModelInfo) -> None:
         """Show what a plan says of the settings: errors beside their fields, corrected values in place, presets."""
@@ -164,19 +164,19 @@ class SettingsForm:
             box.on(event, lambda: self._left(key), args=[])
         box.on('paste', lambda: self._left(key), args=[], js_handler='(e) => setTimeout(() => emit(), 50)')
 
-    def _left(self, key: str) -> None:
+    def _left(self, key: str) -> Any:
         """Take a field's text over when it is left: empty means the default."""
         box = self._boxes[key]
         text = str(box.input.value or '').strip()
         if text == self.values.get(key, ''):
-            return
+            return None
         box.field.show_remark('')
         box.input.classes(remove='clamped')
         if text:
             self.values[key] = text
         else:
             self.values.pop(key, None)
-        self._on_change()
+        return self._on_change()
 
     def _choice(self, key: str) -> None:
         _, info = _RL[key]
@@ -187,12 +187,12 @@ class SettingsForm:
                 choices, picked, label=key, classes='mono', on_change=lambda value: self._pick(key, value)
             )
 
-    def _pick(self, key: str, value: str) -> None:
+    def _pick(self, key: str, value: str) -> Any:
         if value == str(_RL[key][1].default):
             self.values.pop(key, None)
         else:
             self.values[key] = value
-        self._on_change()
+        return self._on_change()
 
     def _engine(self) -> None:
         _, info = _RL['generationEngine']
@@ -215,7 +215,7 @@ class SettingsForm:
         self._package_input.on('paste', self._add_packages, args=[], js_handler=paste)
         self._draw_packages()
 
-    def _add_packages(self) -> None:
+    def _add_packages(self) -> Any:
         lines = str(self._package_input.value or '').splitlines()
         good, bad, reasons = read_packages(lines)
         fresh = [package for package in good if package not in self.packages]
@@ -223,12 +223,12 @@ class SettingsForm:
         self._package_input.value = '\n'.join(bad)
         self._package_field.show_error('Not added. ' + ' · '.join(reasons) if reasons else '')
         self._draw_packages()
-        self._on_change()
+        return self._on_change()
 
-    def _remove_package(self, package: str) -> None:
+    def _remove_package(self, package: str) -> Any:
         self.packages.remove(package)
         self._draw_packages()
-        self._on_change()
+        return self._on_change()
 
     def _draw_packages(self) -> None:
         self._package_chips.clear()
@@ -296,6 +296,8 @@ def _hint(name: str, info: FieldInfo) -> str:
         parts.append(f'{low:g} to {high:g}')
     else:
         parts += _limits(info)
+    if name == 'max_completion_length':
+        parts = [parts[-1], 'default by model']
     if name == 'max_steps':
         parts = ['default 0: from tasks and epochs']
     return ' · '.join(parts)
