@@ -39,13 +39,20 @@ _ONSETS: Final = _listed(
 )
 _VOWELS: Final = _listed('a e i o u a e i o u ai ea ee oo ou y')
 _CODAS: Final = ('', *_listed('b ck d ff l ll m mp n nd ng nt p r rd rn rt s ss st t x'))
+_COMMON: Final = _listed(
+    """
+    create file word write make called that says into new rename give name should change copy keep duplicate read find
+    look same append line last there replace with swap delete remove leave alone needed folder inside count many number
+    function returns define hello pass echo touch mkdir system user assistant done exit code wrote bytes tools
+    """
+)
 _AVOIDED: Final = frozenset((*TUTORIAL_WORDS, 'hello', 'pass'))
 
 
 def invented_word(rng: random.Random) -> str:
-    """A word of the demonstrations: mostly syllables, some random letters, rarely a number at the end."""
+    """A word of the demonstrations: syllables, random letters or bits of common words, rarely a number at the end."""
     while True:
-        word = _letters(rng) if rng.random() < 0.3 else _syllables(rng)
+        word = rng.choices((_syllables, _letters, _bits), (45, 25, 30))[0](rng)
         if rng.random() < 0.1:
             word += str(rng.randrange(100))
         if 2 < len(word) < 11 and word not in _AVOIDED:
@@ -59,3 +66,14 @@ def _letters(rng: random.Random) -> str:
 def _syllables(rng: random.Random) -> str:
     parts = [rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(rng.choice((1, 2, 2, 2, 3)))]
     return rng.choice(_CODAS).join(parts) + rng.choice(_CODAS)
+
+
+def _bits(rng: random.Random) -> str:
+    """Pieces of words that requests are made of: the tokenizer knows these, so names must be seen to hold them."""
+    return ''.join(_bit(rng) for _ in range(rng.choice((1, 2, 2, 3)))) + rng.choice(_CODAS)
+
+
+def _bit(rng: random.Random) -> str:
+    word = rng.choice(_COMMON)
+    start = rng.randrange(len(word) - 1)
+    return word[start : start + rng.choice((2, 3, 4, 5))]
