@@ -90,7 +90,9 @@ def child_environment(source: Mapping[str, str]) -> dict[str, str]:
     """What a trainer inherits: an allow-list, no secrets but the model hub's token."""
     kept = {name: value for name, value in source.items() if _allowed(name)}
     root = str(Path(trainer.__file__).parent.parent.absolute())
-    return {**kept, 'PYTHONPATH': root, 'PYTHONUNBUFFERED': '1', 'PYTHONIOENCODING': 'utf-8'}
+    # The trainer finds the packages that the studio found, wherever it is started from.
+    paths = os.pathsep.join(filter(None, (root, source.get('PYTHONPATH', ''))))
+    return {**kept, 'PYTHONPATH': paths, 'PYTHONUNBUFFERED': '1', 'PYTHONIOENCODING': 'utf-8'}
 
 
 def _allowed(name: str) -> bool:

@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    paths = os.pathsep.join([str(ROOT), str(STUB.parent)])
+    paths = os.pathsep.join([str(ROOT), str(STUB.parent), os.environ.get('PYTHONPATH', '')])
     return {**os.environ, 'RLVR_HOME': str(home), 'PYTHONPATH': paths}
 
 
