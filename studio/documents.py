@@ -7,6 +7,7 @@ Searching is a ``LIKE`` over one casefolded column (title, topics, prompt, file 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import func
@@ -49,6 +50,8 @@ __all__ = [
     'Status',
     'VersionView',
 ]
+
+IMPORT_BATCH: Final = 100
 
 
 class Documents:
@@ -198,16 +201,18 @@ class Documents:
         A task without a title gets the first line of its prompt. A ``preview`` stores nothing.
         """
         extra = check_topics(topics)
-        report = []
-        with self._database.write() as session:
-            for line, task in read_tasks(source):
-                if isinstance(task, TaskError):
-                    report.append(ImportRow(line=line, status='refused', reason=task.message, errors=task.fields))
-                    continue
-                report.append(_import(session, line, task, status, extra))
-            if preview:
-                session.rollback()
-        return ImportReport(rows=tuple(report))
+        report: dict[int, ImportRow] = {}
+        lines = read_tasks(source)
+        # In small transactions: an import of thousands must not keep others from saving meanwhile.
+        while batch := tuple(islice(lines, IMPORT_BATCH)):
+            with self._database.write() as session:
+                for line, task in batch:
+                    if isinstance(task, TaskError):
+                        row = ImportRow(line=line, status='refused', reason=task.message, errors=task.fields)
+                    else:
+                        row = _import(session, line, task, status, extra)
+                    report[line] = row
+        return ImportReport(rows=tuple(report.values()))
 
     def export(self, ids: Iterable[str] | None = None) -> str:
         """JSONL of the latest versions, in the order asked for; ``None``: every document that has a version."""

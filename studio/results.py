@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ from studio.store.tables import RunTable
 from trainer.errors import RunFolderError
 from trainer.runfolder import RunFolder
 from trainer.validation import Document
+
+_log = logging.getLogger(__name__)
 
 
 class TaskResult(Document):
@@ -125,6 +128,14 @@ class Results:
         partial.replace(target)
         return target
 
+    def _readable(self, run_id: str, stage: Literal['before', 'after']) -> EvaluationView | None:
+        """As ``evaluation``; a damaged file must not hide the adapter, nor the adapters of other runs."""
+        try:
+            return self.evaluation(run_id, stage)
+        except RunFolderError as error:
+            _log.warning('%s', error)
+            return None
+
     def _view(self, row: RunTable) -> AdapterView | None:
         folder = RunFolder(self._folder / row.id)
         weights = folder.adapter / 'adapter_model.safetensors'
@@ -138,8 +149,8 @@ class Results:
             model=row.model,
             size=sum(path.stat().st_size for path in files),
             created_at=datetime.fromtimestamp(weights.stat().st_mtime, UTC),
-            before=self.evaluation(row.id, 'before'),
-            after=self.evaluation(row.id, 'after'),
+            before=self._readable(row.id, 'before'),
+            after=self._readable(row.id, 'after'),
             sha256=_sha256(weights),
             path=str(folder.adapter.resolve()),
         )

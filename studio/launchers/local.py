@@ -98,6 +98,8 @@ def child_environment(source: Mapping[str, str]) -> dict[str, str]:
 def _allowed(name: str) -> bool:
     if name in SECRETS_ALLOWED:
         return True
+    if name == 'RLVR_DATABASE':  # may hold a password, and a trainer never opens the store
+        return False
     if any(word in name.upper().split('_') for word in SECRET_WORDS):
         return False
     return name in ALLOWED or name.startswith(ALLOWED_PREFIXES)

@@ -69,3 +69,4 @@ def test_a_damaged_evaluation_is_named(studio_with_run: tuple[Studio, str]) -> N
     (studio.runs.folder(run_id).path / 'evaluation-before.json').write_text('{"k": 1}', encoding='utf-8')
     with pytest.raises(RunFolderError, match=r'evaluation-before\.json'):
         studio.results.evaluation(run_id, 'before')
+    assert studio.results.adapter(run_id).before is None
