@@ -112,3 +112,19 @@ document.addEventListener("DOMContentLoaded", () => {
   Object.assign(set.arrow, { dropdown: icon("chevrons-up-down") });
   Object.assign(set.field, { clear: icon("x"), error: icon("circle-alert") });
 });
+
+// A paste that does not fit one message to the server would be lost on the way: refuse it here, and say so.
+document.addEventListener(
+  "paste",
+  (event) => {
+    const text = event.clipboardData?.getData("text") ?? "";
+    const there = typeof event.target.value === "string" ? event.target.value : "";
+    if ((text.length + there.length) * 3 < 900_000) return;
+    const bytes = new TextEncoder().encode(text + there).length;
+    if (bytes < 900_000) return;
+    event.preventDefault();
+    event.stopPropagation();
+    emitEvent("rlvr_too_large", bytes);
+  },
+  true,
+);

@@ -14,6 +14,7 @@ from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.palette import Palette, show_keys
 from studio.ui.components.rail import Badge, Facts, Rail
+from studio.ui.components.wording import size
 
 if TYPE_CHECKING:
     from studio.services import Studio
@@ -31,6 +32,7 @@ class Shell:
         self.is_dark = app.storage.user.get('dark') is True
         self._on_theme: list[Callable[[bool], Any]] = []
         self._on_leave: list[Callable[[], Any]] = []
+        ui.on('rlvr_too_large', lambda event: _say_too_large(int(event.args)))
         ui.on('rlvr_theme', lambda event: self._themed(bool(event.args)))
         self.header = ui.header(elevated=False).classes('topbar').props('role="banner"')
         with (
@@ -43,7 +45,7 @@ class Shell:
         content = ui.element('div').classes('content')
         ui.skip_link('Skip to content', target=content)
         with content:
-            ui.sub_pages(dict(pages), data={'studio': studio, 'shell': self})
+            _Pages(self, dict(pages), data={'studio': studio, 'shell': self})
         ui.context.client.sub_pages_router.on_path_changed(self._left)
         ui.context.client.on_delete(lambda: self._left(''))
         self.rail.mark(ui.context.client.sub_pages_router.current_path)
@@ -132,6 +134,29 @@ class Shell:
         return [(row.title or 'Untitled task', f'/tasks/{row.id}') for row in page.rows] if page else []
 
 
+class _Pages(ui.sub_pages):
+    """The place where pages are swapped, with our own words for a wrong address and a page that broke."""
+
+    def __init__(self, shell: Shell, routes: dict[str, Callable[..., Any]], data: dict[str, Any]) -> None:
+        self._shell = shell
+        super().__init__(routes, data=data)
+
+    def _render_404(self) -> None:
+        self._cancel_active_tasks()  # The page of the part of the address that fits is being drawn already.
+        self._draw('Page not found', 'file-x', 'There is no page at this address.')
+
+    def _render_error(self, error: Exception) -> None:
+        self._draw('This page broke', 'circle-alert', f'{type(error).__name__}: {error}. The log has the trace.')
+
+    def _draw(self, title: str, icon: str, text: str) -> None:
+        with self._shell.topbar(title):
+            pass
+        with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
+            Icon(icon, 'ic-l t3')
+            Text(text)
+            Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))
+
+
 def root(studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:
     """Draw the shell for one browser tab."""
     ui.on_exception(theme.show_error)
@@ -148,6 +173,12 @@ def _facts(studio: Studio) -> Facts:
         adapters=studio.results.count(),
         live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
         sandbox=sandbox_badge(studio.sandbox.report),
+    )
+
+
+def _say_too_large(count: int) -> None:
+    theme.toast(
+        'Too large to paste', 'bad', detail=f'{size(count)} at once; up to 900 kB. Upload it as a file, or import it.'
     )
 
 

@@ -166,6 +166,55 @@ def test_fast_typing_in_two_files_and_undo_stay_apart(server: Server, page: Page
     assert draft['checker']['config']['script'].replace(' ', '') == 'defcheck(c,e):\nreturnc==e\nprint(1.0)'
 
 
+def test_a_lost_connection_loses_no_key(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    page.evaluate('window.mark = 1')
+    prompt(page).click()
+    page.keyboard.type('before ')
+    page.context.set_offline(True)
+    page.evaluate('window.socket.io.engine.close()')
+    page.keyboard.type('during ')
+    expect(page.locator('#popup')).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.locator('#popup')).to_be_hidden(timeout=20_000)
+    page.keyboard.type('after')
+    expect(status(page)).to_contain_text('Draft saved')
+    assert page.evaluate('window.mark') == 1
+    assert stored(server, task_id)['draft']['prompt'] == 'before during after'
+
+
+def test_json_and_form_are_one_draft_and_versions_come_back(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    prompt(page).fill('first')
+    checker_code(page).click()
+    page.keyboard.type('true')
+    expect(status(page)).to_contain_text('Saved v1')
+    page.get_by_role('button', name='JSON').click()
+    code = page.get_by_label('task_spec as JSON')
+    code.click()
+    page.keyboard.press('Control+a')
+    page.keyboard.insert_text('{"prompt": "second", ')
+    expect(page.get_by_text('Not JSON yet')).to_be_visible()
+    page.keyboard.insert_text('"setup_files": {"a.txt": "b"}, "setup_commands": ["ls"], "max_step": 3, ')
+    page.keyboard.insert_text('"checker": {"type": "file_exists", "config": {"paths": ["x"]}}}')
+    expect(page.get_by_text("did you mean 'max_steps'")).to_be_visible()
+    page.keyboard.press('Control+a')
+    page.keyboard.insert_text(json.dumps({
+        'prompt': 'second', 'setup_files': {'a.txt': 'b'}, 'setup_commands': ['ls'], 'max_steps': 3,
+        'checker': {'type': 'file_exists', 'config': {'paths': ['x']}},
+    }))  # fmt: skip
+    expect(status(page)).to_contain_text('Saved v2')
+    page.get_by_role('button', name='Form').click()
+    expect(prompt(page)).to_have_value('second')
+    expect(page.get_by_role('radio', name='file_exists')).to_have_attribute('aria-checked', 'true')
+    expect(page.get_by_label('Required path 1', exact=True)).to_have_value('x')
+    page.get_by_role('button', name='Version history').first.click()
+    page.get_by_role('button', name='Restore').click()
+    expect(prompt(page)).to_have_value('first')
+    expect(status(page)).to_contain_text('Saved v3')
+    assert stored(server, task_id)['draft']['checker'] == {'type': 'exit_code', 'config': {'command': 'true'}}
+
+
 def test_two_tabs_never_overwrite_each_other(server: Server, new_page: NewPage) -> None:
     one = new_page()
     task_id = new_task(one, server)

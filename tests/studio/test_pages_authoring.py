@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -45,6 +46,16 @@ async def user(studio: Studio) -> AsyncIterator[User]:
         yield simulated
 
 
+async def table_rows(user: User) -> list[dict[str, Any]]:
+    """The rows of the table, once they are read."""
+    table = next(iter(user.find(kind=ui.table).elements))
+    for _ in range(200):
+        if table.rows:
+            break
+        await asyncio.sleep(0.05)
+    return list(table.rows)
+
+
 # ---------------------------------------------------------------------------------------------------------- pages
 
 
@@ -60,10 +71,10 @@ async def test_the_library_counts_what_is_there(user: User, studio: Studio) -> N
         studio.documents.create(task(number), title=f'Task {number}', status='published' if number else 'draft')
     await user.open('/')
     await user.should_see('Published')
-    table = next(iter(user.find(kind=ui.table).elements))
-    assert [row['title'] for row in table.rows] == ['Task 2', 'Task 1', 'Task 0']
-    assert [row['draft'] for row in table.rows] == [False, False, True]
-    assert table.rows[0]['checker'] == 'pytest' and table.rows[0]['version'] == 'v1'
+    rows = await table_rows(user)
+    assert [row['title'] for row in rows] == ['Task 2', 'Task 1', 'Task 0']
+    assert [row['draft'] for row in rows] == [False, False, True]
+    assert rows[0]['checker'] == 'pytest' and rows[0]['version'] == 'v1'
 
 
 async def test_filters_of_the_address_are_used(user: User, studio: Studio) -> None:
@@ -71,8 +82,7 @@ async def test_filters_of_the_address_are_used(user: User, studio: Studio) -> No
         studio.documents.create(task(number), title=f'Task {number}', topics=('odd',) if number % 2 else ())
     await user.open('/?topic=odd')
     await user.should_see('Topic is')
-    table = next(iter(user.find(kind=ui.table).elements))
-    assert [row['title'] for row in table.rows] == ['Task 1']
+    assert [row['title'] for row in await table_rows(user)] == ['Task 1']
 
 
 async def test_the_editor_shows_problems_at_their_fields(user: User, studio: Studio) -> None:

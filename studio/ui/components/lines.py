@@ -9,6 +9,11 @@ from nicegui import events, ui
 
 from studio.ui.components.elements import Button, Text
 
+_PASTE = (
+    "(event) => { const text = event.clipboardData.getData('text'); "
+    "if (text.trim().includes('\\n')) { event.preventDefault(); emit(text); } }"
+)
+
 
 class Lines:
     """Draws the list; ``on_change`` gets all lines after every change. Empty lines are left out."""
@@ -41,6 +46,17 @@ class Lines:
             self._add('')
         return self._on_change([row.text for row in self._rows if row.text])
 
+    def paste(self, row: _Row, text: str) -> Any:
+        """Several lines were pasted into a row: each becomes a row of its own, after it."""
+        lines = [line.strip('\r') for line in text.split('\n') if line.strip()]
+        rest = [other.text for other in self._rows[self._rows.index(row) + 1 :] if other.text]
+        kept = [other.text for other in self._rows[: self._rows.index(row) + 1] if other.text]
+        self._list.clear()
+        self._rows.clear()
+        for line in [*kept, *lines, *rest, '']:
+            self._add(line)
+        return self._on_change([*kept, *lines, *rest])
+
     def remove(self, row: _Row) -> Any:
         """Take a row away and number the others anew."""
         self._rows.remove(row)
@@ -56,7 +72,12 @@ class _Row:
         self._lines = lines
         with ui.element('li') as self.element:
             self.number = Text(str(number), classes='n num')
-            box = ui.input(value=text, placeholder=placeholder).props('borderless dense spellcheck=false')
+            if '\n' in text:
+                box: ui.input | ui.textarea = ui.textarea(value=text).props('borderless dense autogrow rows=1')
+            else:
+                box = ui.input(value=text, placeholder=placeholder).props('borderless dense')
+                box.on('paste', lambda event: lines.paste(self, event.args), js_handler=_PASTE)
+            box.props('spellcheck=false')
             box.props['aria-label'] = f'{name} {number}'
             box.on_value_change(self._typed)
             self._error = Text('', classes='err')

@@ -105,14 +105,14 @@ class _Editor:
 
     def _draw_menu(self) -> None:
         with Button(icon='ellipsis', kind='gho icn', label='More actions'), ui.menu().classes('menu'):
-            for text, icon, act in (
-                ('Duplicate', 'copy', self._duplicate),
-                ('Export as JSONL', 'download', self._export),
-                ('Version history', 'history', self._history),
-                ('Edit as JSON', 'braces', self._toggle_json),
-                ('Delete', 'trash-2', self._delete),
+            for text, icon, act, classes in (
+                ('Duplicate', 'copy', self._duplicate, ''),
+                ('Export as JSONL', 'download', self._export, ''),
+                ('Version history', 'history', self._history, 'only-s'),
+                ('Form or JSON', 'braces', self._toggle_json, 'only-s'),
+                ('Delete', 'trash-2', self._delete, 'c-bad'),
             ):
-                with ui.menu_item(on_click=act).classes('mi' + (' c-bad' if icon == 'trash-2' else '')):
+                with ui.menu_item(on_click=act).classes(f'mi {classes}'):
                     Icon(icon)
                     Text(text)
 
@@ -123,7 +123,7 @@ class _Editor:
         self._said_now = draft.saved_just_now
         icon, kind = 'check', ''
         if draft.state == 'saving' or draft.state == 'dirty':
-            icon, text = 'hourglass', 'Saving…'
+            icon, kind, text = 'hourglass', 'busy', 'Saving…'
         elif draft.state in ('failed', 'conflict'):
             icon, kind = 'circle-alert', 'bad'
             text = f'Not saved: {draft.message}' if draft.state == 'failed' else 'Changed in another tab'
@@ -170,6 +170,7 @@ class _Editor:
     async def _tick(self) -> None:
         if self._checked != self._draft.raw:
             self._validate()
+            self._playground.show_status()
         elif self._said_now and not self._draft.saved_just_now:
             self._show_state()
         await self._draft.tick()

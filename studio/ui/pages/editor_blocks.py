@@ -289,7 +289,7 @@ class Blocks:
                     label='task_spec as JSON',
                     language='JSON',
                     dark=self._dark,
-                    classes='tall',
+                    classes='json',
                     on_change=self._set_json,
                 )
         self._json_field = field

@@ -104,7 +104,11 @@ class Draft:
         if self.state != 'saved':
             return
         seen = self.view.revision
-        stored = await run.io_bound(self._documents.get, self.view.id)
+        try:
+            stored = await run.io_bound(self._documents.get, self.view.id)
+        except RlvrError as error:
+            self._set('failed', error.message)
+            return
         if stored is None:
             raise asyncio.CancelledError  # The studio shuts down, and a timer would sleep on.
         if self.state == 'saved' and stored.revision > seen == self.view.revision:

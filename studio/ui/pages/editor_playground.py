@@ -21,6 +21,7 @@ from studio.ui.components.verdict_view import verdict_badge, verdict_chip, verdi
 from studio.ui.components.wording import plural
 from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_solutions import WORDS
+from trainer.attempt import Cancelled
 from trainer.errors import RlvrError
 from trainer.task import Solution, SolutionKind, Step
 from trainer.tools import TOOL_NAMES
@@ -33,6 +34,7 @@ _HINTS: Final = {
     'list_dir': '.',
 }
 _EARLIER: Final = 4
+CHECKING: Final = 'Checking…'
 
 
 class PlaygroundCard:
@@ -56,7 +58,7 @@ class PlaygroundCard:
                     self._tree = ui.element('ul').classes('tree').props('role=list aria-label="Workspace files"')
             self._draw_toolbar()
             self._draw_verdict()
-        self._show_status()
+        self.show_status()
 
     def close(self) -> None:
         """Give the workspace back."""
@@ -125,7 +127,8 @@ class PlaygroundCard:
 
     # ------------------------------------------------------------------------------------------------ status
 
-    def _show_status(self) -> None:
+    def show_status(self) -> None:
+        """Say what the workspace is: not started, ready, busy, or made from another state of the task."""
         changed = bool(self._session) and self._opened_from != _starting(self._draft.raw)
         if self._busy:
             kind, icon, text = 'info', 'hourglass', self._busy
@@ -153,15 +156,27 @@ class PlaygroundCard:
         if self._busy:
             return None
         self._busy = word
-        self._show_status()
+        self.show_status()
         try:
             return await run.io_bound(work)
+        except Cancelled as error:
+            self._ended(error)
+            return None
         except RlvrError as error:
             self._terminal.problem(error.message, error.hint)
             return None
         finally:
             self._busy = ''
-            self._show_status()
+            self.show_status()
+
+    def _ended(self, error: Cancelled) -> None:
+        """After a cancelled check the workspace goes on; after any other call it is gone, and its steps with it."""
+        if self._busy == CHECKING:
+            self._terminal.problem(error.message, '')
+            return
+        self._session, self._steps = '', []
+        self._tree.clear()
+        self._terminal.problem('Cancelled: the workspace was closed.', 'The next call makes a fresh one.')
 
     async def _ensure(self) -> bool:
         """Have a workspace that starts from the task as it is, unless steps were already taken in the one there is."""
@@ -222,14 +237,14 @@ class PlaygroundCard:
         if result.ok:
             self._steps.append(step)
         await self._show_tree()
-        self._show_status()
+        self.show_status()
         return True
 
     async def _check_now(self) -> None:
         if not await self._ensure():
             return
         raw = copy.deepcopy(self._draft.raw)
-        verdict = await self._guarded('Checking…', lambda: self._playground.check(self._session, raw))
+        verdict = await self._guarded(CHECKING, lambda: self._playground.check(self._session, raw))
         if verdict is not None:
             self._show_verdict(verdict)
 
@@ -291,7 +306,7 @@ class PlaygroundCard:
                 verdict_chip(earlier)
             if len(self._verdicts) - 1 > _EARLIER:
                 Text(f'{len(self._verdicts)} gradings', classes='hint')
-        self._show_status()
+        self.show_status()
 
     async def _show_tree(self) -> None:
         session = self._session
