@@ -77,14 +77,25 @@ class ChartSpec(Document):
 class LiveChart(ui.element, component='live_chart.js'):
     """A chart that gets its history once and is then appended to. ``group`` ties charts of one page together."""
 
-    def __init__(self, spec: ChartSpec, *, group: str, on_view: Callable[[str, bool], Any] | None = None) -> None:
-        """Draw an empty chart; ``on_view(mode, smooth)`` is told what the browser shows (``follow|full|free``)."""
+    def __init__(
+        self,
+        spec: ChartSpec,
+        *,
+        group: str,
+        mode: Literal['follow', 'full'] | str = 'follow',
+        on_view: Callable[[str, bool], Any] | None = None,
+    ) -> None:
+        """Draw an empty chart; ``on_view(mode, smooth)`` is told what the browser shows (``follow|full|free``).
+
+        ``mode`` is what it begins with where the tab remembers nothing.
+        """
         super().__init__()
         self.spec = spec
         self.figure: ui.element = self
         """The element that speaks for the chart: it carries ``role=img`` and a sentence."""
         self._props['spec'] = spec.model_dump(mode='json') | {'bars': spec.bars}
         self._props['group'] = group
+        self._props['mode'] = mode
         self._last: dict[str, int] = {}
         self._spacing = 1.0
         self._count = 0
@@ -100,7 +111,8 @@ class LiveChart(ui.element, component='live_chart.js'):
         points = _points(self.spec, columns)
         shown = [steps for series in self.spec.series for steps, _ in [columns.get(series.key.split('|')[0], ((), ()))]]
         self._last = {s.key: steps[-1] for s, steps in zip(self.spec.series, shown, strict=True) if steps}
-        self._spacing = min((typical(steps) for steps in shown if len(steps) > 1), default=1.0)
+        # what comes next is as far apart as the newest steps, which are never thinned
+        self._spacing = min((typical(steps[-20:]) for steps in shown if len(steps) > 1), default=1.0)
         self._count = max((len(steps) for steps in shown), default=0)
         self._merged = self.spec.bars and any(steps[-1] - steps[0] >= MAX_BARS for steps in shown if steps)
         self._send('load', points)
@@ -181,12 +193,12 @@ def with_gaps(
 ) -> tuple[list[float], list[float | None]]:
     """Steps and values with a ``None`` in every lost stretch; ``last`` is the step drawn before this column.
 
-    Thinned columns are uneven, so there only a distance of three times the usual one counts as lost.
+    A thinned column is uneven: it keeps two points of each stretch, so up to two stretches may lie between neighbours.
     """
     steps, values = column
     usual = spacing or typical(steps)
     even = len(steps) < 2 or usual <= min(after - before for before, after in pairwise(steps))
-    limit = usual * (1.5 if even else 3)
+    limit = usual * 1.5 if even else 4.5 * (steps[-1] - steps[0]) / (len(steps) - 1)
     x: list[float] = []
     y: list[float | None] = []
     before = last

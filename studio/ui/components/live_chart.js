@@ -17,12 +17,12 @@ const formats = {
 export default {
   template: `<div class="live-chart"><div ref="plot" class="plot"></div>
     <div ref="cursor" class="cursor" hidden></div><div ref="tip" class="tip" hidden></div></div>`,
-  props: { spec: Object, group: String },
+  props: { spec: Object, group: String, mode: String },
   async mounted() {
     this.points = {};
     this.levels = [];
     this.marks = [];
-    this.view = { mode: "follow", range: null, smooth: false, ...this.stored() };
+    this.view = { mode: this.mode, range: null, smooth: false, ...this.stored() };
     const { Plotly } = await import("nicegui-plotly");
     if (!this.$refs.plot) return;
     this.Plotly = Plotly;

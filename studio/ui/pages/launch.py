@@ -282,7 +282,7 @@ class LaunchScreen:
             self.recipe_text.set_text(f'Agentic GRPO, LoRA rank {plan.lora_rank}, {plural(plan.steps, "step")}')
             with ui.element('div').classes('sums'):
                 _sum('Steps', f'{plan.steps:,}')
-                _sum('Rollouts a step', f'{plan.rollouts_per_step:,}')
+                _sum('Per step', f'{plan.rollouts_per_step:,}')
                 _sum('Rollouts', f'{plan.steps * plan.rollouts_per_step:,}')
             held_out = len(self.choice.held_out)
             with ui.element('dl').classes('plan'):

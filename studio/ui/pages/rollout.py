@@ -17,6 +17,7 @@ from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.transcript import ENDINGS, changes_card, transcript, verdict_card
 from studio.ui.components.wording import plural, signed
 from studio.ui.layout import Shell
+from studio.ui.pages.run_reading import token_limit
 from trainer.errors import RlvrError
 from trainer.recording import Rollout
 
@@ -48,6 +49,7 @@ class Group:
     at: int
     checker: str
     steps: dict[int, int]
+    limit: int | None
 
     @property
     def title(self) -> str:
@@ -118,13 +120,15 @@ def read_group(studio: Studio, run_id: str, rollout_id: int) -> Group:
     except NotFound:
         checker = ''
     others = runs.rollouts(run_id, task=rollout.task, stage=rollout.stage, limit=10_000)
+    view = runs.get(run_id)
     return Group(
-        run=runs.get(run_id),
+        run=view,
         rollout=rollout,
         members=tuple(members),
         at=next(number for number, row in enumerate(rows) if row.id == rollout_id),
         checker=checker,
         steps={row.step: row.id for row in reversed(others)},
+        limit=token_limit(studio, view),
     )
 
 
@@ -252,7 +256,7 @@ def _facts(group: Group, rewards: Sequence[float]) -> list[tuple[str, str]]:
         found.append(('How', f'({reward:.2f} − {mean:.2f} group mean){scale}'))  # noqa: RUF001
     elif reward is None:
         found.append(('How', 'left out of the group mean and of training'))
-    limit = rl.get('maxCompletionLength')
+    limit = group.limit
     clipped = 'clipped' if rollout.ending == 'token_budget' else 'not clipped'
     found.append(('Generated', f'{rollout.tokens:,}{f" of {limit:,}" if limit else ""} tokens, {clipped}'))
     names = {'generate': 'generate', 'tools': 'tools', 'check': 'grading'}

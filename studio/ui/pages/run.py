@@ -31,7 +31,7 @@ from studio.ui.pages.run_parts import (
     pairs,
     share,
 )
-from studio.ui.pages.run_reading import Reader, Reading, table
+from studio.ui.pages.run_reading import Reader, Reading, table, token_limit
 from studio.ui.theme import toast
 from trainer.events import Artifact
 from trainer.models import MODELS
@@ -44,19 +44,20 @@ async def page(shell: Shell, run_id: str) -> None:
     """Draw the page."""
     try:
         view = await background.io_bound(shell.studio.runs.get, run_id)
+        limit = None if view is None else await background.io_bound(token_limit, shell.studio, view)
     except NotFound as error:
         with shell.topbar('Run', crumbs=[('Runs', '/runs')]):
             pass
         _missing(error)
         return
     if view is not None:
-        RunScreen(shell, view)
+        RunScreen(shell, view, limit)
 
 
 class RunScreen:
     """The page of a run in one tab."""
 
-    def __init__(self, shell: Shell, view: RunView) -> None:
+    def __init__(self, shell: Shell, view: RunView, limit: int | None) -> None:
         self.studio: Studio = shell.studio
         self.id = view.id
         self.reader = Reader(self.studio, view.id)
@@ -64,6 +65,7 @@ class RunScreen:
         self.rows: list[HeatRow] = []
         self.checkpoints: list[int] = []
         self.log_lines: list[str] = []
+        self.limit = limit
         self._held_out_shown: tuple[bool, bool] = (False, False)
         self._topbar(shell, view)
         with ui.element('div').classes('runpage'):
@@ -99,7 +101,7 @@ class RunScreen:
             range_choices = [Choice('follow', 'Follow'), Choice('full', 'Full run')]
             self.range = Segmented(
                 range_choices,
-                'follow',
+                'full' if view.is_final else 'follow',
                 label='Range',
                 classes='hide-s',
                 on_change=lambda mode: self.charts.set_view(mode=mode),
@@ -115,7 +117,12 @@ class RunScreen:
             self.held_out = ui.element('div')
             self.held_out.set_visibility(False)
             self.health = HealthStrip()
-            self.charts = Charts(view.id, on_view=self._on_view, table=lambda: table(self.studio, self.id))
+            self.charts = Charts(
+                view.id,
+                mode='full' if view.is_final else 'follow',
+                on_view=self._on_view,
+                table=lambda: table(self.studio, self.id),
+            )
             with ui.element('div').classes('bot'):
                 self._heat_card()
                 with ui.element('div').classes('rightcol'):
@@ -182,7 +189,7 @@ class RunScreen:
             self.checkpoints += fresh
             self.charts.set_checkpoints(self.checkpoints)
         self.progress.show(reading.view, reading.rollouts)
-        self.health.show(conditions(reading.view, self.columns, self.rows))
+        self.health.show(conditions(reading.view, self.columns, self.rows, self.limit))
         self.machine.show(reading.machine, reading.view.latest.get('tokens_per_second'))
         self._show_held_out(reading)
         self.outcome.show(reading.view, self.log_lines)

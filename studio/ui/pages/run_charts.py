@@ -92,6 +92,8 @@ NAMES: Final = tuple(
     dict.fromkeys((*(name for spec in (*SPECS, *MORE) for name in spec.metrics), *PHASES, 'tokens_per_second'))
 )
 """The metrics the page asks for."""
+BARS: Final = ('checker/errors', *PHASES)
+"""The metrics drawn as bars: merged into sums and means, so their history is read whole."""
 
 _FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     'share': lambda value: f'{value:.0%}',
@@ -115,8 +117,16 @@ class _Slot:
 class Charts:
     """All charts of a run, drawn into the current slot. ``group`` names the run: its charts share range and hover."""
 
-    def __init__(self, group: str, *, on_view: Callable[[str, bool], Any], table: Callable[[], Mapping[str, Column]]):
+    def __init__(
+        self,
+        group: str,
+        *,
+        mode: str,
+        on_view: Callable[[str, bool], Any],
+        table: Callable[[], Mapping[str, Column]],
+    ) -> None:
         self._table = table
+        self._mode = mode
         self._slots: list[_Slot] = []
         with ui.element('div').classes('charts'):
             for number, spec in enumerate(SPECS):
@@ -168,7 +178,7 @@ class Charts:
                 self._menu(spec, len(self._slots))
             with ui.element('div').classes('fig').props('role=img') as figure:
                 figure.props['aria-label'] = f'{spec.title} by step: no data yet'
-                chart = LiveChart(spec, group=group, on_view=on_view if spec.leads else None)
+                chart = LiveChart(spec, group=group, mode=self._mode, on_view=on_view if spec.leads else None)
             none = ui.element('div').classes('none')
             with none:
                 Text('Not measured yet')

@@ -113,13 +113,15 @@ class HealthStrip(ui.element):
                         Text(f' {condition.text}', classes='t2')
 
 
-def conditions(view: RunView, columns: Mapping[str, Series], rows: Sequence[HeatRow]) -> list[health.Condition]:
+def conditions(
+    view: RunView, columns: Mapping[str, Series], rows: Sequence[HeatRow], limit: int | None
+) -> list[health.Condition]:
     """Everything to say about a run now: silence first, then what its series mean, then tasks that are done."""
     rl = view.settings.get('rl', {})
     found = list(
         health.conditions(
             columns,
-            max_completion_length=rl.get('maxCompletionLength', 1024),
+            max_completion_length=limit or rl.get('maxCompletionLength', 1024),
             entropy_coef=rl.get('entropyCoef', 0.05),
             max_error_share=view.settings.get('maxErrorShare', 0.2),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +12,9 @@ import psutil
 
 from studio.results import EvaluationView
 from studio.run_views import HeatRow, RunView, Series
-from studio.ui.pages.run_charts import NAMES
+from studio.ui.pages.run_charts import BARS, NAMES
+from trainer.config import resolve
+from trainer.errors import ConfigError, RunFolderError
 from trainer.events import AnyEvent
 
 if TYPE_CHECKING:
@@ -20,6 +24,10 @@ BUCKETS: Final = 400
 """Stretches of a long series of which the lowest and the highest point are drawn."""
 TAIL_BYTES: Final = 64 * 1024
 MAX_EVENTS: Final = 200
+HEAT_S: Final = 2.5
+"""The heatmap is sent whole, so not at every tick."""
+TAIL_STEPS: Final = 64
+"""The newest steps are never thinned: health is read from them, and Follow shows them."""
 
 
 @dataclass
@@ -60,6 +68,7 @@ class Reader:
     last_seq: int = 0
     log_offset: int | None = None
     drawn: tuple[int, str] = (-1, '')
+    drawn_at: float = -math.inf
 
     def read(self) -> Reading:
         """Look at the run. Raises ``NotFound`` when it is gone."""
@@ -67,16 +76,20 @@ class Reader:
         view = runs.get(self.run_id)
         whole = self.reload
         # A step's values may come in two events, so the newest step is asked for again; charts drop what they have.
-        after = -1 if whole else max(-1, self.last_step - 1)
-        columns = runs.metrics(self.run_id, NAMES, after_step=after, buckets=BUCKETS if whole else None)
+        columns = (
+            history(self.studio, self.run_id)
+            if whole
+            else runs.metrics(self.run_id, NAMES, after_step=max(-1, self.last_step - 1))
+        )
         self.reload = False
         self.last_step = max((steps[-1] for steps, _ in columns.values()), default=self.last_step)
         events = self._events()
         count = runs.rollout_count(self.run_id)
         rows = None
-        if (count, view.state) != self.drawn:
+        now = time.monotonic()
+        if (count, view.state) != self.drawn and (now - self.drawn_at > HEAT_S or view.is_final):
             rows = runs.heatmap(self.run_id)
-            self.drawn = (count, view.state)
+            self.drawn, self.drawn_at = (count, view.state), now
         return Reading(
             view=view,
             columns=columns,
@@ -116,6 +129,27 @@ class Reader:
         lines = data[first:last].decode('utf-8', 'replace').split('\n')
         # A progress bar draws over itself: only what it drew last is a line.
         return '\n'.join(line.rstrip('\r').rpartition('\r')[2] for line in lines)
+
+
+def history(studio: Studio, run_id: str) -> dict[str, Series]:
+    """Every series from the start, thinned to what a chart can show: its newest steps and what is summed stay whole."""
+    runs = studio.runs
+    lines = [name for name in NAMES if name not in BARS]
+    columns = runs.metrics(run_id, lines, buckets=BUCKETS)
+    last = max((steps[-1] for steps, _ in columns.values()), default=0)
+    for name, (steps, values) in runs.metrics(run_id, lines, after_step=last - TAIL_STEPS).items():
+        kept = [index for index, step in enumerate(columns[name][0]) if step <= last - TAIL_STEPS]
+        before = columns[name]
+        columns[name] = ([before[0][i] for i in kept] + steps, [before[1][i] for i in kept] + values)
+    return {**columns, **runs.metrics(run_id, BARS)}
+
+
+def token_limit(studio: Studio, view: RunView) -> int | None:
+    """Tokens of an episode in this run, as its plan has them; ``None`` where the run folder does not say."""
+    try:
+        return resolve(studio.runs.folder(view.id).config(), max(1, view.task_count))[1].max_completion_length
+    except (ConfigError, RunFolderError):  # made by another version, or by hand
+        return None
 
 
 def table(studio: Studio, run_id: str) -> dict[str, Series]:
