@@ -37,7 +37,8 @@ class Claim(Document):
         """Whether that very process still lives."""
         try:
             process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.started) < 1.0
+            # Start times are counted from the time of boot, which the kernel rounds to seconds and clocks correct.
+            same = abs(process.create_time() - self.started) < 5.0
             return bool(same and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
             return False

@@ -20,7 +20,9 @@ def members(claim: Claim, variable: str) -> list[psutil.Process]:
     if claim.alive:
         _add(found, claim.pid)
     for process in psutil.process_iter():
-        if claim.token and _mark(process, variable) == claim.token and not _waits(process):
+        # A trainer that was forked a moment ago still has its parent's command line.
+        ours = claim.token and _mark(process, variable) == claim.token
+        if ours and (process.pid == claim.pid or not _waits(process)):
             _add(found, process.pid)
     return [process for process in found.values() if process.pid != os.getpid() and _lives(process)]
 
