@@ -104,6 +104,7 @@ export default {
       const indices = [...moving.map((t) => t.index), ...(this.marksIndex === null ? [] : [this.marksIndex])];
       const { shapes, annotations, xaxis } = this.layout();
       const layout = { shapes, annotations, "xaxis.range": xaxis.range };
+      for (const axis of ["xaxis", "yaxis", ...(this.spec.right ? ["yaxis2"] : [])]) layout[`${axis}.visible`] = xaxis.visible;
       const restyle = { x: indices.map((i) => traces[i].x), y: indices.map((i) => traces[i].y) };
       if (indices.length) this.Plotly.update(this.$refs.plot, restyle, layout, indices);
       else this.Plotly.update(this.$refs.plot, {}, layout);
@@ -189,7 +190,9 @@ export default {
         shapes: [],
         annotations: [],
       };
-      if (this.spec.right) layout.yaxis2 = { ...axis(this.spec.right), overlaying: "y", side: "right", showgrid: false };
+      // axes without data would show numbers that mean nothing
+      layout.xaxis.visible = layout.yaxis.visible = this.lastStep() > 0;
+      if (this.spec.right) layout.yaxis2 = { ...axis(this.spec.right), overlaying: "y", side: "right", showgrid: false, visible: layout.xaxis.visible };
       this.decorate(layout, font);
       return layout;
     },

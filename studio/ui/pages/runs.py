@@ -183,7 +183,7 @@ class _Line:
             _item('Rename', 'pencil', self._rename)
             _item('New run from this', 'copy', lambda: ui.navigate.to(f'/train?copy={view.id}'))
             if view.has_adapter:
-                _item('Download adapter', 'download', lambda: ui.navigate.to(f'/adapters/{view.id}/download'))
+                _item('Download adapter', 'download', lambda: ui.download.from_url(f'/adapters/{view.id}/download'))
             if not view.is_active:
                 _item('Delete', 'trash-2', self._delete)
 
