@@ -279,7 +279,7 @@ def test_numbers(text: str) -> None:
     assert read_number(text) == float(text)
 
 
-@pytest.mark.parametrize('text', ['x', '0x1', '١', '', 'None', '1.0.0', '0,5x'])
+@pytest.mark.parametrize('text', ['x', '0x1', '\N{ARABIC-INDIC DIGIT ONE}', '', 'None', '1.0.0', '0,5x'])
 def test_no_numbers(text: str) -> None:
     assert read_number(text) is None
 
@@ -351,9 +351,10 @@ def test_protect_list_says_otherwise(check: Check) -> None:
     assert undone.reward == 0.0
     assert undone.reason.endswith("the model's changes to app.py were undone (protected)")
     assert check(task('exit_code', setup, command=command, protect=['expected.txt']), **fixed).solved
-    unknown = check(task('exit_code', setup, command=command, protect=['gone.txt']), **fixed)
+    spec, _ = parse_task_spec(task('exit_code', setup, command=command, protect=['expected.txt']))
+    unknown = grade(spec.checker, {}, check.folder, home=check.home)
     assert unknown.outcome == 'error'
-    assert "protect names 'gone.txt'" in unknown.reason
+    assert "protect names 'expected.txt'" in unknown.reason
 
 
 def test_data_that_a_program_is_meant_to_change_may_change(check: Check) -> None:

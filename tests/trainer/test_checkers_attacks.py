@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainer.attack_cases import ATTACKS, Attack
+from tests.trainer.attack_cases import ATTACKS
+from tests.trainer.attack_model import Attack
 from trainer.attempt import attempt
 from trainer.sandbox.python_env import base_environment
 from trainer.task import Step, parse_task_spec

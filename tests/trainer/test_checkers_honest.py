@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.honest_cases import HONEST, Honest
+from tests.trainer.honest_cases import HONEST
+from tests.trainer.honest_model import Honest
 from trainer.attempt import attempt
 from trainer.sandbox.python_env import base_environment
 from trainer.task import Step, parse_task_spec

@@ -69,5 +69,7 @@ def test_evidence(path: Path) -> None:
 def test_the_collection_shows_every_checker() -> None:
     tasks = [load(path) for path in FILES]
     assert len(tasks) >= 16
-    assert {task.task_spec.checker.type for task in tasks} == {kind.model_fields['type'].default for kind in CHECKER_KINDS}
+    assert {task.task_spec.checker.type for task in tasks} == {
+        kind.model_fields['type'].default for kind in CHECKER_KINDS
+    }
     assert len({task.title for task in tasks}) == len(tasks)

@@ -134,7 +134,10 @@ def test_paths_inside_have_one_spelling(path: str, normal: str) -> None:
 
 
 def test_prompt_stays_byte_for_byte(tmp_path: Path) -> None:
-    prompt = '  Reply with {"answer": 1}. Keep {{name}} and {% if x %} and 100% and $HOME\r\n\tas they are. задача 🚀\u2028\n'
+    prompt = (
+        '  Reply with {"answer": 1}. Keep {{name}} and {% if x %} and 100% and $HOME\r\n'
+        '\tas they are. задача 🚀\u2028\n'
+    )
     task, _ = parse_task({'task_spec': {**SPEC, 'prompt': prompt}})
     file = tmp_path / 'tasks.jsonl'
     write_manifest(file, [task, task])

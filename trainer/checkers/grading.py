@@ -124,7 +124,8 @@ def _environment(protected: frozenset[str]) -> dict[str, str]:
         'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1',
         'GIT_CONFIG_GLOBAL': '/dev/null',
         'GIT_CONFIG_NOSYSTEM': '1',
-        'RLVR_PROTECTED': ':'.join(f'/work/{path}' for path in sorted(protected)),
+        'RLVR_WORKSPACE': '/work',
+        'RLVR_PROTECTED': ':'.join(sorted(protected)),
     }
 
 

@@ -6,9 +6,12 @@ program that unpacks it is the interpreter's own command line.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
+import marshal
 from collections.abc import Mapping, Sequence
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,15 +27,14 @@ os.set_inheritable(fd, False)
 data = b''
 while chunk := os.read(fd, 1 << 20):
     data += chunk
-import json, types
+import base64, json, marshal, types
+from _frozen_importlib_external import MAGIC_NUMBER
 request = json.loads(data)
 del data
-try:
-    import _ctypes, ctypes
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-finally:
-    for name in [name for name in sys.modules if name.endswith('ctypes') or name.startswith('ctypes')]:
-        del sys.modules[name]
+import _ctypes
+PR_SET_DUMPABLE = 4
+_ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 0), 'prctl'), (PR_SET_DUMPABLE, 0, 0, 0, 0))
+del _ctypes, sys.modules['_ctypes']
 version = 'python%d.%d' % sys.version_info[:2]
 prefix = os.path.dirname(os.path.dirname(sys.executable))
 site = [prefix + '/lib/' + version + '/site-packages']
@@ -43,13 +45,15 @@ def send(data):
     while data:
         data = data[os.write(fd, data):]
 names = []
-for name, source in request.pop('modules'):
+same = request.pop('magic') == MAGIC_NUMBER.hex()
+for name, source, code in request.pop('modules'):
     module = types.ModuleType(name)
     module.__file__ = '<rlvr>'
     sys.modules[name] = module
     names.append(name)
     try:
-        exec(compile(source, '<rlvr ' + name + '>', 'exec'), module.__dict__)
+        code = marshal.loads(base64.b64decode(code)) if same else compile(source, '<rlvr ' + name + '>', 'exec')
+        exec(code, module.__dict__)
     except ImportError as error:
         missing = (error.name or '').split('.')[0].lstrip('_')
         send(json.dumps({'author_error': missing + ' is not installed in the sandbox (' + str(error) + ')'}).encode())
@@ -72,8 +76,8 @@ def run_privately(
 
     Raises ``SandboxError``.
     """
-    sources = [(f'{PACKAGE}.{name}', _source(name)) for name in modules]
-    data = json.dumps({**request, 'modules': sources}).encode('utf-8', 'surrogatepass')
+    code = [(f'{PACKAGE}.{name}', *_module(name)) for name in modules]
+    data = json.dumps({**request, 'magic': MAGIC_NUMBER.hex(), 'modules': code}).encode('utf-8', 'surrogatepass')
     command = ['python3', '-I', '-S', '-B', '-c', _START]
     result = sandbox.run(command, timeout_s=timeout_s, channel=data)
     return result, _objects(result.channel)
@@ -92,5 +96,8 @@ def _objects(channel: bytes) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _source(name: str) -> str:
-    return (INSIDE / f'{name}.py').read_text(encoding='utf-8')
+def _module(name: str) -> tuple[str, str]:
+    """A module's source, and its code for a sandbox whose Python is of the studio's own version (50 ms less)."""
+    source = (INSIDE / f'{name}.py').read_text(encoding='utf-8')
+    code = compile(source, f'<rlvr {name}>', 'exec', dont_inherit=True)
+    return source, base64.b64encode(marshal.dumps(code)).decode('ascii')

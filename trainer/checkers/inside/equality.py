@@ -30,19 +30,19 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 FLOOR, CEILING = -1e30, 1e30
 
 
-def make_compare(forged: Callable[[str], object], tolerated: tuple[type, ...] = ()) -> Callable[[str, Any, Any], Any]:
+def make_compare(forged: Callable[[str], object], matches_any: bool = False) -> Callable[[str, Any, Any], Any]:
     """The function that stands for a comparison operator.
 
-    ``forged`` is called with what was caught; ``tolerated`` are types the author's own tests use to match anything.
+    ``forged`` is called with what was caught; ``matches_any`` says that the author's own tests use ``mock.ANY``.
     """
 
     def compare(symbol: str, left: Any, right: Any) -> Any:
         if type(left) in PLAIN and type(right) in PLAIN:
             return OPERATORS[symbol](left, right)
         # Asked before and after: an object that remembers what it met first has met a decoy.
-        kind = suspect(symbol, left, right, tolerated)
+        kind = suspect(symbol, left, right, matches_any)
         result = OPERATORS[symbol](left, right)
-        kind = kind or suspect(symbol, left, right, tolerated)
+        kind = kind or suspect(symbol, left, right, matches_any)
         if kind:
             forged(f'an object of type {kind} agrees with everything')
             return symbol in ('!=', 'not in')
@@ -51,7 +51,7 @@ def make_compare(forged: Callable[[str], object], tolerated: tuple[type, ...] = 
     return compare
 
 
-def suspect(symbol: str, left: Any, right: Any, tolerated: tuple[type, ...] = ()) -> str:
+def suspect(symbol: str, left: Any, right: Any, matches_any: bool = False) -> str:
     """The name of a type in a comparison that agrees with everything, or an empty text."""
     if symbol in ('<', '<=', '>', '>='):
         sides = [value for value in (left, right) if type(value) not in PLAIN and not isinstance(value, CONTAINERS)]
@@ -63,7 +63,7 @@ def suspect(symbol: str, left: Any, right: Any, tolerated: tuple[type, ...] = ()
     for value in _leaves(left, right):
         if len(suspects) == MAX_SUSPECTS:
             break
-        if type(value) not in tolerated and not any(value is other for other in suspects):
+        if not (matches_any and _name(value) == '_ANY') and not any(value is other for other in suspects):
             suspects.append(value)
     return next((_name(value) for value in suspects if _equals_everything(value)), '')
 

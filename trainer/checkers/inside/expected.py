@@ -49,6 +49,7 @@ def pytest_options(root: str) -> list[str]:
     return [
         *('-c', '/dev/null', '--rootdir', root, '--confcutdir', root, '-o', 'addopts=', '--color=no'),
         *('--import-mode=importlib', '--assert=plain', '-p', 'no:cacheprovider', '-p', 'no:legacypath'),
+        *('-p', 'no:unraisableexception', '-p', 'no:threadexception', '-p', 'no:junitxml', '-p', 'no:pastebin'),
         *('--continue-on-collection-errors', '--basetemp', f'{tempfile.gettempdir()}/pytest-{os.getpid()}'),
     ]
 

@@ -1,13 +1,14 @@
 """Notices when functions of pytest, the standard library or the interpreter are not what they were.
 
 A snapshot of every trusted module (and of the classes of the test machinery) is taken before any code of the candidate
-runs, and compared after collection and after each test. Comparing dictionaries whose values are the same objects costs
-microseconds.
+runs, and compared after collection and around each test. Values are compared by identity: an object equal to everything
+would slip through a comparison of dictionaries.
 """
 
 from __future__ import annotations
 
 import builtins
+import operator
 import os
 import sys
 import types
@@ -61,32 +62,27 @@ class Snapshot:
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._modules = {name: module for name, module in sys.modules.items() if self._is_trusted(module)}
-        self._spaces: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
+        self._machinery: list[_Space] = []
+        self._library: list[_Space] = [_Space('builtins', vars(builtins))]
         for name, module in self._modules.items():
-            self._spaces.append((name, vars(module), dict(vars(module))))
             if name.split('.')[0] in MACHINERY:
-                self._spaces += [
-                    (f'{name}.{kind.__name__}', vars(kind), dict(vars(kind)))
-                    for kind in vars(module).values()
-                    if isinstance(kind, type) and kind.__module__ == name
-                ]
-        self._spaces.append(('builtins', vars(builtins), dict(vars(builtins))))
+                kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == name]
+                self._machinery += [_Space(f'{name}.{kind.__name__}', vars(kind)) for kind in kinds]
+                self._machinery.append(_Space(name, vars(module)))
+            else:
+                self._library.append(_Space(name, vars(module)))
         self._executable = sys.executable
         self._path = os.environ.get('PATH', '')
-
-    def renew(self) -> None:
-        """Accept what changed in modules of the library since: called when only trusted code can have run."""
-        self.__init__(self._origin)  # type: ignore[misc]
 
     def changed(self, *, machinery_only: bool = False) -> str:
         """Name something that is not what it was, or return an empty text."""
         if sys.executable != self._executable:
             return 'sys.executable'
-        for name, space, before in self._spaces:
-            if machinery_only and name.split('.')[0] not in MACHINERY:
-                continue
-            if not _same(space, before) and (key := self._difference(space, before)):
-                return f'{name}.{key}'
+        for space in self._machinery if machinery_only else (*self._machinery, *self._library):
+            if not space.same() and (key := self._difference(space)):
+                return f'{space.name}.{key}'
+        if machinery_only:
+            return ''
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module and name in sys.modules and name != '__main__':
                 return f'sys.modules[{name!r}]'
@@ -102,9 +98,9 @@ class Snapshot:
         file = getattr(module, '__file__', None)
         return file is None or self._origin.is_library(file)
 
-    def _difference(self, space: Mapping[str, Any], before: dict[str, Any]) -> str:
-        for key, value in before.items():
-            now = space.get(key)
+    def _difference(self, space: _Space) -> str:
+        for key, value in space.before.items():
+            now = space.now.get(key)
             if now is not value and key not in ALLOWED and isinstance(value, CALLABLE) and not self._by_author(now):
                 return key
         return ''
@@ -117,8 +113,15 @@ class Snapshot:
         return type(value).__module__ == 'unittest.mock'
 
 
-def _same(space: Mapping[str, Any], before: dict[str, Any]) -> bool:
-    try:
-        return space == before if isinstance(space, dict) else before == space
-    except Exception:
-        return False
+class _Space:
+    """The namespace of a module or class, and what it held."""
+
+    def __init__(self, name: str, now: Mapping[str, Any]) -> None:
+        self.name = name
+        self.now = now
+        self.before = dict(now)
+        self._values = tuple(self.before.values())
+
+    def same(self) -> bool:
+        """Whether every name still holds the same object; equal is not enough, and new names do not matter."""
+        return len(self.now) >= len(self._values) and all(map(operator.is_, self.now.values(), self._values))

@@ -89,13 +89,15 @@ class Ledger:
                 self._progress(item.nodeid)
             self._full_check(f'before {item.nodeid}')
             self._snapshot.restore_environment()
-        self._machinery_check(item)
+        elif phase == 'call':
+            self._machinery_check(item)
         if item not in self._tests:
             self._tampered.append('a test was added')
 
     def end(self, item: pytest.Item, phase: str, error: BaseException | None) -> None:
         """A phase is over; it counts if it returned, in its turn, in the process and thread of the tests."""
-        self._machinery_check(item)
+        if phase == 'call':
+            self._machinery_check(item)
         here = os.getpid() == self._owner and threading.get_ident() == self._thread
         done = self._tests.get(item, [])
         if (

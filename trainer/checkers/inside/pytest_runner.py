@@ -8,6 +8,7 @@ once, with a nonce that no variable holds. Without that report there is no rewar
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import os
 import select
@@ -32,22 +33,25 @@ def main(request: Request, send: Callable[[bytes], None]) -> None:
     if broken:
         send(json.dumps({'author_error': broken}).encode())
         return
-    collector = _Child(_collect, request, b'')
+    gc.freeze()
+    known = request.get('expected')
+    collector = None if known else _Child(_collect, request, b'')
     nonce = os.urandom(16).hex()
     before = _fingerprints(request)
     tests = _Child(run_tests, request, nonce.encode())
     deadline = time.monotonic() + request['timeout_s']
     tests.wait(deadline)
-    collector.wait(max(deadline, time.monotonic() + 5))
-    expected = _expected(collector, request)
-    if not expected:
+    if collector is not None:
+        collector.wait(max(deadline, time.monotonic() + 5))
+        known = _expected(collector, request)
+    if not known:
         send(json.dumps({'author_error': 'the test files define no test'}).encode())
         return
     answer = _judge(tests, nonce)
     changed = [path for path, mark in _fingerprints(request).items() if mark != before[path]]
     if changed:
         answer.setdefault('tampered', f'forged: {changed[0]} was changed while the tests ran')
-    send(json.dumps({'expected': expected, **answer}).encode())
+    send(json.dumps({'expected': known, **answer}).encode())
 
 
 def syntax_errors(request: Request) -> str:

@@ -27,7 +27,6 @@ from trainer.checkers.inside.ledger import Ledger, make_plugin
 from trainer.checkers.inside.sources import AuthorModules
 from trainer.checkers.inside.watch import Origin, bake, guard_signals, install
 
-WORK = '/work'
 QUIET = ('-q', '--no-header', '--tb=short', '--disable-warnings', '-o', 'console_output_style=classic')
 UNITTEST_ASSERTS = {
     'assertEqual': '==',
@@ -52,22 +51,22 @@ UNITTEST_ASSERTS = {
 def run_tests(request: Mapping[str, Any], write: Callable[[bytes], None], nonce: bytes) -> None:
     """Run the tests and write one report: the nonce, a space, JSON."""
     owner = os.getpid()
-    os.chdir(WORK)
+    root = os.getcwd()
     trusted = {path: request['sources'][path] for path in request['trusted']}
     python = {path: text for path, text in trusted.items() if path.endswith('.py')}
     tampered: list[str] = []
-    origin = Origin((f'{WORK}/{path}' for path in python), request['site'])
-    modules = AuthorModules(WORK, python, tampered.append)
+    origin = Origin((f'{root}/{path}' for path in python), request['site'])
+    modules = AuthorModules(root, python, tampered.append)
     _preload(python.values())
-    folders = dict.fromkeys(os.path.dirname(f'{WORK}/{path}') for path in request['test_files'])
-    sys.path += [WORK, *(folder for folder in folders if folder != WORK)]
+    folders = dict.fromkeys(os.path.dirname(f'{root}/{path}') for path in request['test_files'])
+    sys.path += [root, *(folder for folder in folders if folder != root)]
     sys.meta_path.insert(0, modules.finder)
     _serve_author_files(modules)
     _guard_unittest(tampered.append)
     guard_signals(origin)
     ledger = Ledger(modules, Snapshot(origin), tampered, bake(_progress, write=write))
     plugin = make_plugin(ledger)
-    arguments = [*pytest_options(WORK), *QUIET, *(f'{WORK}/{arg}' for arg in request['test_args'])]
+    arguments = [*pytest_options(root), *QUIET, *(f'{root}/{arg}' for arg in request['test_args'])]
     install(origin, tampered.append)
     pytest.main(arguments, [plugin])
     if os.getpid() != owner:

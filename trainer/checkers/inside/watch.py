@@ -99,8 +99,9 @@ class Origin:
 
     def __init__(self, author: Iterable[str], trusted: Iterable[str]) -> None:
         self.author = frozenset(author)
+        root = f'{os.getcwd()}/'
         folders = {os.path.dirname(os.__file__), *trusted, *(path for path in sys.path if path)}
-        self.library = tuple(sorted(f'{folder.rstrip("/")}/' for folder in folders if not folder.startswith('/work')))
+        self.library = tuple(sorted(f'{folder}/' for folder in folders if not f'{folder}/'.startswith(root)))
 
     def candidate_modules(self) -> bool:
         """Whether a module of the candidate was imported."""

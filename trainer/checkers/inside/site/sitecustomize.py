@@ -32,7 +32,8 @@ def _script() -> str:
 
 
 _here = _folder()
-_protected = os.environ.get('RLVR_PROTECTED', '').split(':')
+_root = os.path.realpath(os.environ.get('RLVR_WORKSPACE', '/work'))
+_protected = [f'{_root}/{path}' for path in os.environ.get('RLVR_PROTECTED', '').split(':')]
 sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
 if not _script() or _script() in _protected:
     sys.path.append(_here)
