@@ -11,7 +11,6 @@ import pytest
 from trainer.attempt import attempt
 from trainer.checkers import CHECKER_KINDS, AnyChecker
 from trainer.checkers.grading import grade
-from trainer.checkers.protect import named_files, restore
 from trainer.checkers.script_check import read_number
 from trainer.errors import CheckerError
 from trainer.sandbox.protocol import Limits
@@ -288,59 +287,6 @@ def test_no_numbers(text: str) -> None:
 def test_numbers_that_are_no_rewards(text: str) -> None:
     with pytest.raises(CheckerError):
         read_number(text)
-
-
-AUTHOR = {
-    'check.sh': 'exit 0\n',
-    'src/app.py': '',
-    'Makefile': '',
-    'sub/Makefile': '',
-    'data.csv': '',
-    'tests/run.py': '',
-    'a.py': '',
-}
-
-
-@pytest.mark.parametrize(
-    'text, named',
-    [
-        ('sh check.sh', {'check.sh'}),
-        ('./check.sh && python3 /work/src/app.py', {'check.sh', 'src/app.py'}),
-        ('cd src && python3 app.py', {'src/app.py'}),
-        ('make -C sub all', {'sub/Makefile'}),
-        ('make check', {'Makefile'}),
-        ('cmake .; echo remake', set()),
-        ('python3 -m tests.run', {'tests/run.py'}),
-        ('python3 -m unittest tests.run a', {'tests/run.py', 'a.py'}),
-        ('cat mydata.csv data.csv.bak ../data.csv', set()),
-        ("diff data.csv 'check.sh'", {'data.csv', 'check.sh'}),
-        ("subprocess.run(['make', 'x']); open('data.csv')", {'Makefile', 'data.csv'}),
-        ("os.path.join('src', 'app.py')", {'src/app.py'}),
-        ('grep a.py b', {'a.py'}),
-        ('python3 data.py', set()),
-    ],
-)
-def test_named_files(text: str, named: set[str]) -> None:
-    assert named_files(text, AUTHOR) == named
-
-
-def test_restore_replaces_links_folders_and_rivals(tmp_path: Path) -> None:
-    outside = tmp_path / 'outside'
-    outside.mkdir()
-    work = tmp_path / 'work'
-    (work / 'check.py').mkdir(parents=True)
-    (work / 'check.py/deep').mkdir()
-    (work / 'check').mkdir()
-    (work / 'check/__init__.py').write_text('', encoding='utf-8')
-    (work / 'tests').symlink_to(outside)
-    (work / 'GNUmakefile').write_text('x', encoding='utf-8')
-    author = {'check.py': 'print(1)\n', 'tests/t.py': 'x = 1\n', 'Makefile': 'all:\n', 'run.sh': '#!/bin/sh\n'}
-    changed = restore(work, author, author)
-    assert changed == ('Makefile', 'GNUmakefile', 'check.py', 'check', 'run.sh', 'tests/t.py')
-    assert list(outside.iterdir()) == []
-    assert {path.relative_to(work).as_posix() for path in work.rglob('*') if path.is_file()} == set(author)
-    assert (work / 'run.sh').stat().st_mode & 0o111
-    assert restore(work, author, author) == ()
 
 
 def test_protect_list_says_otherwise(check: Check) -> None:

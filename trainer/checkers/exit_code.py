@@ -103,6 +103,8 @@ class ExitCode(Document):
             return 'Checks existence only: look at the content too, for example with grep -q or cmp.'
         if self.config.expected_code == 0 and re.search(r'\|\|\s*(?:true|:)\s*$|;\s*(?:true|exit 0)\s*$', command):
             return 'The command always exits with 0: any workspace earns the reward.'
+        if re.search(r'\bpytest\b', command):
+            return 'Code under test can set the exit code of a pytest run: use the pytest checker, which counts tests.'
         return ''
 
     def _ended_early(self, result: ExecResult, context: CheckContext) -> Verdict:

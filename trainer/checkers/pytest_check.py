@@ -50,7 +50,10 @@ def check_tests(tests: Sequence[str], test_paths: Sequence[str], timeout_s: floa
     if 'tests' not in answer:
         reason = _no_report(answer, result, timeout_s)
         return Verdict.scored(0.0, reason, items=_missing(expected, reason), output=result.text)
-    return _count(expected, answer, result)
+    try:
+        return _count(expected, answer, result)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckerError(f'The answer of the test runner cannot be read: {error}', output=result.text) from error
 
 
 _expected: dict[str, dict[str, int]] = {}
