@@ -7,6 +7,7 @@ a time works on this machine; another that is started waits for its turn.
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +71,7 @@ class Runs(RunRecords):
         self._settings = settings
         self._launcher = launcher
         self._documents = documents
+        self._launching = threading.Lock()
 
     def draft_plan(self, model: str, settings: Mapping[str, Any], task_ids: Iterable[str]) -> PlanView:
         """What a run with these settings would do; everything that is wrong with them at once."""
@@ -157,7 +159,15 @@ class Runs(RunRecords):
         return self.get(id)
 
     def launch_waiting(self) -> None:
-        """Launch the run that waits longest, if none is active. Safe to call from everywhere at any time."""
+        """Launch the run that waits longest, if none is active, and return when it is launched. Safe at any time."""
+        # The claim is in the database; the lock only lets a caller wait for a launch that another thread is making.
+        with self._launching:
+            run_id = self._claim_slot()
+            if run_id:
+                self._launch(run_id)
+
+    def _claim_slot(self) -> str:
+        """Take the free place on this machine for the run that waits longest; return its id, or nothing."""
         try:
             with self._database.write() as session:
                 row = session.exec(
@@ -167,12 +177,12 @@ class Runs(RunRecords):
                     .limit(1)
                 ).first()
                 if row is None or session.get(SlotTable, SLOT) is not None:
-                    return
+                    return ''
                 session.add(SlotTable(name=SLOT, run_id=row.id, taken_at=datetime.now(UTC)))
                 row.state, row.started_at, row.reason = 'preparing', datetime.now(UTC), ''
         except IntegrityError:
-            return  # another process took the slot between our look and our claim
-        self._launch(row.id)
+            return ''  # another process took the slot between our look and our claim
+        return row.id
 
     def stop(self, id: str) -> RunView:
         """Ask a run to stop; the supervisor ends it whole if it does not. What has ended stays as it is."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import SPEC, STUB, until
+from stand_in import SPEC, STUB, until
 
 from studio.cli import main
 from trainer.runfolder import RunFolder

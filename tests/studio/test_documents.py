@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SPEC, task
+from stand_in import SPEC, task
 
 from studio import samples
 from studio.documents import Conflict, DocumentQuery, Documents, NotFound

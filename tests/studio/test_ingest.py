@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ended, new_run, until
+from stand_in import ended, new_run, until
 
 from studio.ingest import ingest
 from studio.services import Studio

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
-from conftest import ended, new_run
+from stand_in import ended, new_run
 
 from studio.documents import NotFound
 from studio.services import Studio

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
-from conftest import ended, grandchildren, new_run, task, until
 from sqlalchemy import text
+from stand_in import ended, grandchildren, new_run, task, until
 
 from studio.runs import AlreadyStarted, RunQuery, StillActive
 from studio.services import Studio

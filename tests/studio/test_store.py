@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from conftest import task
 from sqlalchemy import text
 from sqlmodel import SQLModel
+from stand_in import task
 
 from studio.documents import Documents
 from studio.store.database import Busy, Database

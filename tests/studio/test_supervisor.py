@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import STUB, ended, grandchildren, new_run, until
+from stand_in import STUB, ended, grandchildren, new_run, until
 
 from studio.launchers.local import child_environment
 from studio.services import Studio
@@ -67,7 +67,7 @@ def test_a_program_that_is_not_there_fails_with_its_name(open_studio: Open) -> N
 SERVER = """
 import sys, time
 from pathlib import Path
-from conftest import new_run, stub
+from stand_in import new_run, stub
 from studio.services import Studio
 from studio.settings import Settings
 studio = Studio(Settings(home=Path(sys.argv[1])), launcher=stub(*sys.argv[2:]))
@@ -150,10 +150,11 @@ def test_the_waiting_parent_is_tiny(open_studio: Open) -> None:
     studio = open_studio('--steps', '100', '--interval', '0.1')
     run = new_run(studio)
     pid = studio.runs.start(run.id).pid
+    assert pid is not None
     waiter = psutil.Process(pid).parent()
     assert waiter is not None and waiter.memory_info().rss < 10 * 1024**2
     assert psutil.Process(pid).terminal() is None
-    assert os.getsid(pid or 0) == pid
+    assert os.getsid(pid) == pid
 
 
 def test_a_lot_of_log_never_holds_a_run_up(open_studio: Open) -> None:
