@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import task
 from hypothesis import given
 from hypothesis import strategies as st
 from nicegui import ui
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
+from stand_in import task
 from starlette.testclient import TestClient
 
 from studio import app as studio_app
@@ -161,14 +162,43 @@ async def test_a_title_that_is_too_long_never_holds_the_spec_back(studio: Studio
     assert studio.documents.get(view.id).title == 'short'
 
 
-async def test_a_quiet_tab_notices_a_change_elsewhere(studio: Studio) -> None:
+async def test_a_tab_without_edits_follows_a_change_elsewhere_and_one_with_edits_asks(studio: Studio) -> None:
+    view = studio.documents.create(task(), title='One')
+    redrawn: list[str] = []
+    draft = Draft(studio.documents, view, lambda: None, lambda: redrawn.append(draft.title))
+    await draft.look()
+    assert (draft.state, redrawn) == ('saved', [])
+    view = studio.documents.update(view.id, title='Two', revision=view.revision)
+    await draft.look()
+    assert (draft.state, redrawn) == ('saved', ['Two'])
+    draft.title = 'Mine'
+    draft.edited()
+    assert await draft.save()
+    studio.documents.update(view.id, title='Three', revision=draft.view.revision)
+    await draft.look()
+    assert (draft.state, draft.stored.title, redrawn) == ('conflict', 'Three', ['Two'])
+
+
+async def test_keys_during_a_slow_save_are_saved_after_it(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     view = studio.documents.create(task(), title='One')
     draft = Draft(studio.documents, view, lambda: None)
-    await draft.look()
+    save_draft = studio.documents.save_draft
+
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.3)
+        return save_draft(*args, **kwargs)
+
+    monkeypatch.setattr(studio.documents, 'save_draft', slowly)
+    draft.raw['prompt'] = 'first'
+    draft.edited()
+    first = asyncio.create_task(draft.save())
+    await asyncio.sleep(0.1)
+    draft.raw['prompt'] = 'second'
+    draft.edited()
+    assert await draft.save()
+    await first
     assert draft.state == 'saved'
-    studio.documents.update(view.id, title='Two', revision=view.revision)
-    await draft.look()
-    assert (draft.state, draft.stored.title) == ('conflict', 'Two')
+    assert studio.documents.get(view.id).draft['prompt'] == 'second'
 
 
 # ---------------------------------------------------------------------------------------------------------- parts

@@ -43,7 +43,7 @@ class _Editor:
         self._checked: dict[str, Any] | None = None
         self._problems: tuple[FieldError, ...] = ()
         self._ready = self._said_now = False
-        self._draft = Draft(studio.documents, view, self._show_state)
+        self._draft = Draft(studio.documents, view, self._show_state, self._refresh)
         self._draw_topbar()
         with ui.element('div').classes('main'), ui.element('div').classes('ed'):
             with ui.element('div').classes('doc'):
@@ -199,6 +199,8 @@ class _Editor:
         self._blocks.show_solutions()
 
     def _retitle(self, event: events.ValueChangeEventArguments[str | None]) -> None:
+        if event.value == self._draft.title:
+            return
         self._draft.title = event.value or ''
         self._heading.set_text(self._draft.title.strip() or 'Untitled task')
         ui.page_title(f'{self._draft.title.strip() or "Untitled task"} · RLVR Studio')
@@ -211,7 +213,11 @@ class _Editor:
 
     def _reload(self) -> None:
         self._draft.take(self._draft.stored)
+        self._refresh()
+
+    def _refresh(self) -> None:
         self._title.value = self._draft.title
+        self._heading.set_text(self._draft.title.strip() or 'Untitled task')
         self._redraw()
 
     async def _publish(self) -> None:

@@ -28,14 +28,21 @@ _drafts: WeakSet[Draft] = WeakSet()
 class Draft:
     """The working copy of one document in one tab."""
 
-    def __init__(self, documents: Documents, view: DocumentView, on_state: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        view: DocumentView,
+        on_state: Callable[[], Any],
+        on_refresh: Callable[[], Any] = lambda: None,
+    ) -> None:
         self._documents = documents
-        self._on_state = on_state
+        self._on_state, self._on_refresh = on_state, on_refresh
         self.state: State = 'saved'
         self.message = ''
         self.saved_at: float | None = None
         self.stored: DocumentView
         self._edited_at = 0.0
+        self._saving = asyncio.Lock()
         self.take(view)
         _drafts.add(self)
 
@@ -48,11 +55,13 @@ class Draft:
         self.topics = tuple(view.topics)
         self.notes = view.notes
         self.solutions: tuple[Solution, ...] = view.solutions
+        self._touched = False
         self._set('saved')
 
     def edited(self) -> None:
         """Something was typed: save it a moment later."""
         self._edited_at = time.monotonic()
+        self._touched = True
         if self.state != 'conflict':
             self._set('dirty')
 
@@ -72,9 +81,13 @@ class Draft:
             await self.save()
 
     async def save(self) -> bool:
-        """Store what is new; say whether the store now has everything."""
-        if self.state not in ('dirty', 'failed'):
-            return self.state == 'saved'
+        """Store what is new, after a save that runs already; say whether the store now has everything."""
+        async with self._saving:
+            if self.state in ('dirty', 'failed'):
+                await self._save()
+        return self.state == 'saved'
+
+    async def _save(self) -> None:
         began = self._edited_at
         self._set('saving')
         try:
@@ -82,16 +95,14 @@ class Draft:
         except Conflict as conflict:
             self.stored = conflict.stored
             self._set('conflict')
-            return False
+            return
         except RlvrError as error:
             self._set('failed', error.message)
-            return False
-        if view is None:
-            return False
-        self.view = self.stored = view
-        self.saved_at = time.monotonic()
-        self._set('saved' if self._edited_at == began else 'dirty')
-        return self.state == 'saved'
+            return
+        if view is not None:
+            self.view = self.stored = view
+            self.saved_at = time.monotonic()
+            self._set('saved' if self._edited_at == began else 'dirty')
 
     async def keep_mine(self) -> None:
         """Put this tab's draft over what another tab stored; its versions stay in the history."""
@@ -100,7 +111,7 @@ class Draft:
         await self.save()
 
     async def look(self) -> None:
-        """Notice that the document was changed elsewhere while nothing is being typed here."""
+        """Notice that the document was changed elsewhere: follow it while nothing was typed here, else ask."""
         if self.state != 'saved':
             return
         seen = self.view.revision
@@ -113,7 +124,11 @@ class Draft:
             raise asyncio.CancelledError  # The studio shuts down, and a timer would sleep on.
         if self.state == 'saved' and stored.revision > seen == self.view.revision:
             self.stored = stored
-            self._set('conflict')
+            if self._touched:
+                self._set('conflict')
+            else:
+                self.take(stored)
+                self._on_refresh()
 
     def leave(self) -> None:
         """The page goes away: store what is left, without anybody to tell."""
