@@ -59,11 +59,11 @@ STARTER: Final = ModelInfo(
     supports_rl=True,
     rate_cap=STARTER_RATE,
     preset=Preset(
-        learning_rate=1e-3,
+        learning_rate=1.5e-3,
         lora_rank=16,
         lora_alpha=32,
         tasks_per_step=8,
-        epochs=8,
+        epochs=9,
         groups_per_batch=8,
         max_completion_length=384,
     ),
