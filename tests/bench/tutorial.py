@@ -44,7 +44,8 @@ def main() -> None:
         print(f'state {summary["state"]}, {summary["steps"]} steps, {minutes:.1f} min')
         for stage in ('before', 'after'):
             row = json.loads((out / f'evaluation-{stage}.json').read_text(encoding='utf-8'))
-            print(f'{stage}: {row["solved"]} of {row["attempts"]}, {row["mean"]:.3f} [{row["low"]:.3f}, {row["high"]:.3f}]')
+            interval = f'[{row["low"]:.3f}, {row["high"]:.3f}]'
+            print(f'{stage}: {row["solved"]} of {row["attempts"]}, {row["mean"]:.3f} {interval}')
         evaluate = ('evaluate', TASKS / 'tutorial-heldout.jsonl', '--model', 'starter', '--adapter', out / 'adapter')
         again = run(*evaluate, '-k', 8)
         print(f'reloaded in a fresh process: {again["mean"]:.3f} [{again["low"]:.3f}, {again["high"]:.3f}]')
