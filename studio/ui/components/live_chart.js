@@ -14,27 +14,46 @@ const formats = {
   seconds: (v) => `${v < 10 ? v.toFixed(1) : Math.round(v)} s`,
 };
 
+// Charts take turns: one is drawn at a time, with a pause after it, so that a slow machine still answers its user.
+const dirty = new Set();
+let timer = null;
+function schedule(chart) {
+  dirty.add(chart);
+  timer ??= setTimeout(work, 0);
+}
+function work() {
+  const [chart] = dirty;
+  const began = performance.now();
+  dirty.delete(chart);
+  try {
+    chart?.paint();
+  } finally {
+    timer = dirty.size ? setTimeout(work, Math.min(400, 2 * (performance.now() - began))) : null;
+  }
+}
+
 export default {
   template: `<div class="live-chart"><div ref="plot" class="plot"></div>
     <div ref="cursor" class="cursor" hidden></div><div ref="tip" class="tip" hidden></div></div>`,
   props: { spec: Object, group: String, mode: String },
   async mounted() {
     this.points = {};
+    this.added = {};
+    this.whole = true;
     this.levels = [];
     this.marks = [];
     this.view = { mode: this.mode, range: null, smooth: false, ...this.stored() };
     const { Plotly } = await import("nicegui-plotly");
     if (!this.$refs.plot) return;
     this.Plotly = Plotly;
-    this.draw();
     const plot = this.$refs.plot;
-    plot.on("plotly_relayout", this.onZoom);
-    plot.on("plotly_doubleclick", () => this.setView({ mode: "full", range: null }));
+    schedule(this);
     plot.addEventListener("mousemove", this.onMove);
     plot.addEventListener("mouseleave", () => this.share("rlvr-step", { step: null }));
     window.addEventListener("rlvr-step", this.onStep);
     window.addEventListener("rlvr-view", this.onView);
-    this.sizes = new ResizeObserver(() => Plotly.Plots.resize(plot));
+    document.addEventListener("visibilitychange", this.onVisible);
+    this.sizes = new ResizeObserver(() => (this.hiddenSince ? schedule(this) : plot.clientWidth && Plotly.Plots.resize(plot)));
     this.sizes.observe(plot);
     this.themes = new MutationObserver(() => this.draw());
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
@@ -43,9 +62,11 @@ export default {
   unmounted() {
     window.removeEventListener("rlvr-step", this.onStep);
     window.removeEventListener("rlvr-view", this.onView);
+    document.removeEventListener("visibilitychange", this.onVisible);
+    dirty.delete(this);
     this.sizes?.disconnect();
     this.themes?.disconnect();
-    if (this.Plotly && this.$refs.plot) this.Plotly.purge(this.$refs.plot);
+    if (this.$refs.plot?.on) this.Plotly.purge(this.$refs.plot);
   },
   methods: {
     // ---- called from Python
@@ -54,33 +75,20 @@ export default {
       this.draw();
     },
     append(points) {
-      const indices = [];
-      const x = [];
-      const y = [];
       for (const [key, fresh] of Object.entries(points)) {
         const known = (this.points[key] ??= fresh.hi ? { x: [], lo: [], hi: [] } : { x: [], y: [] });
-        const before = known.x.length;
-        known.x.push(...fresh.x);
-        if (fresh.hi) known.hi.push(...fresh.hi), known.lo.push(...fresh.lo);
-        else known.y.push(...fresh.y);
-        for (const trace of this.indices[key] ?? []) {
-          if (trace.role === "band") continue;
-          const values = trace.role === "smooth" ? this.smoothed(known).slice(before) : fresh.y;
-          indices.push(trace.index);
-          x.push(fresh.x);
-          y.push(values);
-        }
+        this.added[key] = Math.min(this.added[key] ?? Infinity, known.x.length);
+        for (const column of Object.keys(known)) if (fresh[column]?.length) known[column].push(...fresh[column]);
       }
-      if (indices.length) this.Plotly.extendTraces(this.$refs.plot, { x, y }, indices);
-      this.refresh();
+      schedule(this);
     },
     setLevels(levels) {
       this.levels = levels;
-      this.refresh();
+      this.draw();
     },
     setMarks(steps) {
       this.marks = steps;
-      this.refresh();
+      this.draw();
     },
     setView(change) {
       this.share("rlvr-view", { ...this.view, ...change });
@@ -90,24 +98,52 @@ export default {
     },
     // ---- drawing
     draw() {
-      if (!this.Plotly) return;
-      this.Plotly.react(this.$refs.plot, this.traces(), this.layout(), {
-        displayModeBar: false,
-        doubleClick: false,
-        responsive: false,
-      });
+      this.whole = true;
+      schedule(this);
     },
-    refresh() {
-      if (!this.Plotly) return;
+    paint() {
+      const plot = this.$refs.plot;
+      if (!this.Plotly || !plot) return;
+      this.hiddenSince = document.hidden || !plot.clientWidth; // drawn when it comes into sight
+      if (this.hiddenSince) return;
+      // The first points are drawn with marks, which go when there is a line to see.
+      const young = Object.values(this.added).some((before) => before < 3);
+      if (this.whole || young || !Object.keys(this.added).length) this.paintWhole(plot);
+      else this.paintAdded(plot);
+      this.whole = false;
+      this.added = {};
+    },
+    paintWhole(plot) {
+      const config = { displayModeBar: false, doubleClick: false, responsive: false };
+      const first = !plot.on;
+      this.Plotly.react(plot, this.traces(), this.layout(), config);
+      if (!first) return;
+      plot.on("plotly_relayout", this.onZoom);
+      plot.on("plotly_doubleclick", () => this.setView({ mode: "full", range: null }));
+    },
+    paintAdded(plot) {
+      const indices = [];
+      const x = [];
+      const y = [];
+      for (const [key, before] of Object.entries(this.added)) {
+        const known = this.points[key];
+        for (const { role, index } of this.indices[key] ?? []) {
+          if (role !== "raw" && role !== "smooth") continue;
+          indices.push(index);
+          x.push(known.x.slice(before));
+          y.push((role === "smooth" ? this.smoothed(known) : known.y).slice(before));
+        }
+      }
+      // Bands, dots, marks and the range change in place: extendTraces then draws all of it once.
       const traces = this.traces();
-      const moving = Object.values(this.indices).flat().filter((t) => t.role === "band" || t.role === "dot");
-      const indices = [...moving.map((t) => t.index), ...(this.marksIndex === null ? [] : [this.marksIndex])];
+      traces.forEach((trace, index) => {
+        if (!indices.includes(index)) Object.assign(plot.data[index], { x: trace.x, y: trace.y });
+      });
       const { shapes, annotations, xaxis } = this.layout();
-      const layout = { shapes, annotations, "xaxis.range": xaxis.range };
-      for (const axis of ["xaxis", "yaxis", ...(this.spec.right ? ["yaxis2"] : [])]) layout[`${axis}.visible`] = xaxis.visible;
-      const restyle = { x: indices.map((i) => traces[i].x), y: indices.map((i) => traces[i].y) };
-      if (indices.length) this.Plotly.update(this.$refs.plot, restyle, layout, indices);
-      else this.Plotly.update(this.$refs.plot, {}, layout);
+      Object.assign(plot.layout, { shapes, annotations });
+      plot.layout.xaxis.range = xaxis.range;
+      if (indices.length) this.Plotly.extendTraces(plot, { x, y }, indices);
+      else this.paintWhole(plot);
     },
     traces() {
       const out = [];
@@ -128,7 +164,8 @@ export default {
           add(s.key, "raw", { type: "bar", x: [...data.x], y: [...data.y], width: data.width, marker });
         } else {
           const line = { color, width: 1.75, dash: DASHES[s.dash] };
-          const common = { mode: "lines", connectgaps: false, yaxis, line };
+          const few = data.y.filter((value) => value != null).length < 3; // a line of one point is not seen
+          const common = { mode: few ? "lines+markers" : "lines", marker: { size: 4, color }, connectgaps: false, yaxis, line };
           if (this.view.smooth) {
             add(s.key, "raw", { ...common, x: [...data.x], y: [...data.y], opacity: 0.25 });
             add(s.key, "smooth", { ...common, x: [...data.x], y: this.smoothed(data) });
@@ -296,11 +333,9 @@ export default {
     },
     onView({ detail }) {
       if (detail.group !== this.group) return;
-      const redraw = detail.smooth !== this.view.smooth;
       this.view = { mode: detail.mode, range: detail.range, smooth: detail.smooth };
       sessionStorage.setItem(`rlvr-view:${this.group}`, JSON.stringify(this.view));
-      if (redraw) this.draw();
-      else this.refresh();
+      this.draw();
       if (this.spec.leads) this.$emit("view", { mode: this.view.mode, smooth: this.view.smooth });
     },
     stored() {
@@ -312,6 +347,9 @@ export default {
     },
     share(name, detail) {
       window.dispatchEvent(new CustomEvent(name, { detail: { ...detail, group: this.group } }));
+    },
+    onVisible() {
+      if (!document.hidden && this.hiddenSince) schedule(this);
     },
     onMove(event) {
       const axis = this.$refs.plot._fullLayout?.xaxis;

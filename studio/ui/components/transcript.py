@@ -120,8 +120,6 @@ def changes_card(changes: tuple[Change, ...]) -> None:
                 Text(f'+{added}', classes='c-ok t-small num')
                 Text(f'−{removed}', classes='c-bad t-small num')  # noqa: RUF001
             Text(f'{len(changes)} {"file" if len(changes) == 1 else "files"}', classes='t3 t-small num nowrap')
-        if not changes:
-            Text('No file was added, changed or deleted.', 'div', 't3 t-small pad')
         for change in changes:
             _change(change)
 

@@ -95,7 +95,8 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
             with ui.element('aside').classes('side'):
                 _score(group)
                 verdict_card(group.rollout.verdict, group.checker)
-                changes_card(group.rollout.changes)
+                if group.rollout.changes:
+                    changes_card(group.rollout.changes)
 
 
 def read_group(studio: Studio, run_id: str, rollout_id: int) -> Group:

@@ -211,7 +211,7 @@ def event_words(event: AnyEvent) -> tuple[str, str]:
         return event.text + setting, event.level
     if isinstance(event, Artifact):
         name = event.path.rstrip('/').rpartition('/')[2]
-        return f'Saved: {event.kind}' + (f' {name}' if name and name != event.kind else ''), ''
+        return f'Saved: {name if name.startswith(event.kind) else f"{event.kind} {name}".strip()}', ''
     return '', ''
 
 
