@@ -60,7 +60,7 @@ class FileEditor:
                     Button('New file', icon='file-plus', kind='sm', on_click=self._ask_new)
         self._upload = upload
         if files:
-            self.show(next(iter(sorted(files, key=lambda path: ('/' not in path, path)))))
+            self.show(min(files, key=_first_to_open))
         self._draw()
 
     @property
@@ -255,6 +255,11 @@ def file_icon(path: str) -> str:
     if ending in _CODE:
         return 'file-code'
     return 'file-text' if ending in ('md', 'txt', 'rst', 'csv', 'log') else 'file'
+
+
+def _first_to_open(path: str) -> tuple[bool, bool, str]:
+    """What the task is about comes before its tests."""
+    return 'test' in path, '/' in path, path
 
 
 def _tree_order(path: str) -> list[tuple[bool, str]]:

@@ -98,7 +98,7 @@ class TaskTable:
         on_action: Callable[[str, str], Any],
     ) -> None:
         self._on_sort, self._on_select, self._on_action = on_sort, on_select, on_action
-        self._table = ui.table(
+        self._table: ui.table = ui.table(
             columns=[dict(column) for column in COLUMNS],
             rows=[],
             row_key='id',

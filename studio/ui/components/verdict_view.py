@@ -48,6 +48,7 @@ def verdict_details(verdict: Verdict) -> None:
     if verdict.reason:
         Text(verdict.reason, 'p', 'reason ' + ('c-warn' if verdict.outcome == 'error' else 't2'))
     if verdict.items:
+        shared = _shared_file(verdict)
         with ui.element('ul').classes('tests'):
             for item in verdict.items[:_ITEMS]:
                 with ui.element('li'):
@@ -56,7 +57,7 @@ def verdict_details(verdict: Verdict) -> None:
                         'c-ok' if item.passed else 'c-bad',
                         label='passed' if item.passed else 'failed',
                     )
-                    Text(item.name, classes='ell').props['title'] = item.name
+                    Text(item.name.removeprefix(shared), classes='ell').props['title'] = item.name
                     if item.detail and not item.passed:
                         Text(item.detail, classes='m ell').props['title'] = item.detail
         if len(verdict.items) > _ITEMS:
@@ -65,6 +66,12 @@ def verdict_details(verdict: Verdict) -> None:
         with ui.element('details').classes('output'):
             Text(f'Output of the checker · {plural(verdict.output.count(chr(10)) + 1, "line")}', 'summary')
             Text(verdict.output[-_OUTPUT_CHARS:], 'pre', 'code')
+
+
+def _shared_file(verdict: Verdict) -> str:
+    """``tests/test_add.py::`` where every test is of that file: it then says nothing."""
+    files = {item.name.partition('::')[0] for item in verdict.items if '::' in item.name}
+    return f'{files.pop()}::' if len(files) == 1 and all('::' in item.name for item in verdict.items) else ''
 
 
 def _reward(verdict: Verdict) -> str:

@@ -20,11 +20,24 @@ from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_solutions import SolutionList
-from trainer.checkers import CHECKER_KINDS
+from trainer.checkers import (
+    CHECKER_KINDS,
+    CheckerConfig,
+    ExitCodeConfig,
+    FileExistsConfig,
+    PytestConfig,
+    ScriptConfig,
+)
 from trainer.errors import CheckerError, FieldError
 from trainer.task import MAX_STEPS, Solution
 
 KINDS: Final = {kind.model_fields['type'].default: kind for kind in CHECKER_KINDS}
+CONFIGS: Final[dict[str, type[CheckerConfig]]] = {
+    'exit_code': ExitCodeConfig,
+    'file_exists': FileExistsConfig,
+    'pytest': PytestConfig,
+    'script': ScriptConfig,
+}
 FRAME: Final = {'prompt': str, 'setup_files': dict, 'setup_commands': list, 'checker': dict}
 
 
@@ -201,8 +214,9 @@ class Blocks:
             del self._boxes[name]
         self._config.clear()
         with self._config:
-            model = KINDS[checker['type']].model_fields['config'].annotation
-            self._form = ConfigForm(model, checker['config'], on_change=self._set_config, dark=self._dark)
+            self._form = ConfigForm(
+                CONFIGS[checker['type']], checker['config'], on_change=self._set_config, dark=self._dark
+            )
         self._boxes |= {f'checker.config.{name}': field for name, field in self._form.fields.items()}
         self._show_reward()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from nicegui import events, run, ui
 
@@ -98,10 +98,11 @@ async def preview(documents: Documents, text: str, done: Done) -> None:
 
         _draw_report(report)
         with ui.element('div').classes('act'):
-            for state in ('new', 'same', 'refused'):
+            states: tuple[Literal['new', 'same', 'refused'], ...] = ('new', 'same', 'refused')
+            for state in states:
                 kind, icon, word = _STATES[state]
-                if report.count(state):  # type: ignore[arg-type]
-                    chip(f'{report.count(state)} {word.lower()}', kind, icon=icon)  # type: ignore[arg-type]
+                if report.count(state):
+                    chip(f'{report.count(state)} {word.lower()}', kind, icon=icon)
             spacer()
             Button('Cancel', on_click=dialog.close)
             if new:
