@@ -188,6 +188,7 @@ def test_the_model_knows_its_chores_and_is_not_always_careful(model: Any, tokeni
 def test_the_model_copies_names_it_has_never_seen(model: Any, tokenizer: Any) -> None:
     torch = pytest.importorskip('torch')
 
+    sure = []
     for item in tutorial.tutorial_chores()[1]:
         told = messages(item.prompt, item.careful)
         made = tokenizer.apply_chat_template(
@@ -197,7 +198,8 @@ def test_the_model_copies_names_it_has_never_seen(model: Any, tokenizer: Any) ->
             likely = model(made['input_ids']).logits[0, :-1].softmax(-1)
         chosen = likely.gather(1, made['input_ids'][0, 1:, None])[:, 0]
         inside = torch.as_tensor(made['assistant_masks']).reshape(-1)[1:] == 1
-        assert (chosen[inside] < 0.9).sum() <= 2 * len(item.careful) + 1, item.prompt
+        sure += (chosen[inside] > 0.9).tolist()
+    assert sum(sure) / len(sure) > 0.88
 
 
 def test_the_folder_is_small_and_has_a_card() -> None:

@@ -170,7 +170,7 @@ FAMILIES: Final = (
             (2, ()),
         ),
         checker={'type': 'script', 'config': {'script': _SHARE_SCRIPT, 'protect': []}},
-        care=0.4,
+        care=0.5,
         max_steps=6,
     ),
     Family(
@@ -185,7 +185,7 @@ FAMILIES: Final = (
         careful=(_run('mv <a> <b>'),),
         careless=((3, (_run('cp <a> <b>'),)), (1, (_run('touch <b>'),)), (1, ())),
         checker=_exits('test "$(cat <b>)" = <w> && ! test -e <a>'),
-        care=0.45,
+        care=0.5,
     ),
     Family(
         skill='copy a file',
@@ -212,7 +212,7 @@ FAMILIES: Final = (
         careful=(_read('<a>', '<w>'), _write('<b>', '<w>')),
         careless=((3, (_read('<a>', '<w>'),)), (3, (_write('<b>', 'hello'),)), (1, ())),
         checker=_exits('test "$(cat <b>)" = <w>'),
-        care=0.4,
+        care=0.5,
     ),
     Family(
         skill='append a line',
@@ -226,7 +226,7 @@ FAMILIES: Final = (
         careful=(_run('echo <w> >> <a>'),),
         careless=((3, (_run('echo <w> > <a>'),)), (2, (_write('<a>', 'hello'),)), (1, ())),
         checker=_exits('grep -qx <v> <a> && grep -qx <w> <a>'),
-        care=0.45,
+        care=0.5,
     ),
     Family(
         skill='replace a word',
@@ -240,7 +240,7 @@ FAMILIES: Final = (
         careful=(_run('sed -i s/<v>/<w>/ <a>'),),
         careless=((3, (_run('sed s/<v>/<w>/ <a>', '<w>'),)), (2, (_write('<a>', 'hello'),)), (1, ())),
         checker=_exits('grep -qx <w> <a> && ! grep -q <v> <a>'),
-        care=0.35,
+        care=0.45,
     ),
     Family(
         skill='delete a file',
@@ -266,7 +266,7 @@ FAMILIES: Final = (
         careful=(_run('mkdir <d>'), _write('<d>/<a>', '<w>')),
         careless=((3, (_run('mkdir <d>'),)), (3, (_write('<a>', '<w>'),)), (1, ())),
         checker=_exits('test "$(cat <d>/<a>)" = <w>'),
-        care=0.45,
+        care=0.55,
         max_steps=6,
     ),
     Family(
@@ -279,7 +279,7 @@ FAMILIES: Final = (
         careful=(_run('mkdir <d> <e>'),),
         careless=((3, (_run('mkdir <d>'),)), (2, (_run('touch <d> <e>'),)), (1, ())),
         checker={'type': 'file_exists', 'config': {'paths': ['<d>/', '<e>/']}},
-        care=0.45,
+        care=0.5,
     ),
     Family(
         skill='count files',
@@ -292,7 +292,7 @@ FAMILIES: Final = (
         careful=(_run('ls <d> | wc -l > <a>'),),
         careless=((3, (Step('list_dir', {'path': '<d>'}, '<l>'),)), (2, (_write('<a>', 'hello'),)), (1, ())),
         checker=_exits('test "$(cat <a>)" -eq 2'),
-        care=0.4,
+        care=0.45,
     ),
     Family(
         skill='write a function',
