@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ended
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
+from stand_in import ended
 
 from studio.launchers import LocalLauncher
 from studio.run_views import RunView
@@ -62,6 +62,11 @@ async def user(studio: Studio) -> AsyncIterator[User]:
         yield simulated
 
 
+async def see(user: User, text: str) -> None:
+    """Wait for a text: pages draw their frame first and read the store after."""
+    await user.should_see(text, retries=60)
+
+
 def run_named(studio: Studio, word: str) -> RunView:
     return next(run for run in studio.runs.list().rows if word in run.name)
 
@@ -69,32 +74,32 @@ def run_named(studio: Studio, word: str) -> RunView:
 async def test_a_finished_run_shows_its_gain_and_its_groups(user: User, studio: Studio) -> None:
     run = run_named(studio, HOSTILE)
     await user.open(f'/runs/{run.id}')
-    await user.should_see(run.name)
-    await user.should_see('12 of 12')
-    await user.should_see('Held-out success')
-    await user.should_see('Finished')
-    await user.should_see('Download adapter')
-    await user.should_see('frac_reward_zero_std')
+    await see(user, run.name)
+    await see(user, '12 of 12')
+    await see(user, 'Held-out success')
+    await see(user, 'Finished')
+    await see(user, 'Download adapter')
+    await see(user, 'frac_reward_zero_std')
 
 
 async def test_a_failed_run_says_the_cause_the_last_lines_and_what_to_do(user: User, studio: Studio) -> None:
     await user.open(f'/runs/{run_named(studio, "fail").id}')
-    await user.should_see('likely out of memory')
-    await user.should_see('Lower numGenerations or maxCompletionLength')
-    await user.should_see('step 12 done')
+    await see(user, 'likely out of memory')
+    await see(user, 'Lower numGenerations or maxCompletionLength')
+    await see(user, 'step 12 done')
 
 
 async def test_a_run_that_is_not_there_is_said_so(user: User) -> None:
     await user.open('/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV')
-    await user.should_see('There is no run')
+    await see(user, 'There is no run')
 
 
 async def test_the_list_of_runs_filters_by_its_address(user: User, studio: Studio) -> None:
     await user.open('/runs')
     for word in ('Not started', 'Finished', 'Failed'):
-        await user.should_see(word)
+        await see(user, word)
     await user.open('/runs?search=fail')
-    await user.should_see('quick fail')
+    await see(user, 'quick fail')
     await user.should_not_see('not started')
 
 
@@ -103,11 +108,11 @@ async def test_a_rollout_is_readable_turn_by_turn(user: User, studio: Studio) ->
     row = next(row for row in studio.runs.rollouts(run.id, outcome='passed') if row.index == 0)
     await user.open(f'/runs/{run.id}/rollouts/{row.id}')
     for text in ('Group of 8', 'Model, turn 1', 'run_command', 'exit 1', '402 ms', 'Passed 1.00', 'src/paginate.py'):
-        await user.should_see(text)
-    await user.should_see('the model answered without a tool call')
-    await user.should_see('of 384 tokens')
+        await see(user, text)
+    await see(user, 'the model answered without a tool call')
+    await see(user, 'of 384 tokens')
     await user.open(f'/runs/{run.id}/rollouts/999999')
-    await user.should_see('There is no rollout')
+    await see(user, 'There is no rollout')
 
 
 async def test_an_error_has_no_number(user: User, studio: Studio) -> None:
@@ -115,33 +120,33 @@ async def test_an_error_has_no_number(user: User, studio: Studio) -> None:
     row = studio.runs.rollouts(run.id, outcome='error')[0]
     await user.open(f'/runs/{run.id}/rollouts/{row.id}')
     await user.should_see('Error – excluded')  # noqa: RUF001
-    await user.should_see('Nothing is counted for or against the model.')
-    await user.should_see('The checker hit its 30 s limit')
+    await see(user, 'Nothing is counted for or against the model.')
+    await see(user, 'The checker hit its 30 s limit')
 
 
 async def test_adapters_show_where_they_come_from(user: User, studio: Studio) -> None:
     run = run_named(studio, HOSTILE)
     await user.open(f'/adapters?run={run.id}')
     for text in (run.name, 'LoRA rank 16', 'Lineage', '6 tasks, 4 held out', 'adapter_model.safetensors', '1.8 MB'):
-        await user.should_see(text)
+        await see(user, text)
     snippet = load_snippet(studio.results.adapter(run.id))
     compile(snippet, 'snippet', 'exec')
 
 
 async def test_the_launch_page_plans_before_anything_starts(user: User, studio: Studio) -> None:
     await user.open('/train')
-    await user.should_see('32 selected')
-    await user.should_see('Per step')
-    await user.should_see('32, 16 held out')
-    await user.should_see('learning rate ≤ 0.002')
+    await see(user, '32 selected')
+    await see(user, 'Per step')
+    await see(user, '32, 16 held out')
+    await see(user, 'learning rate ≤ 0.002')
     assert len(studio.runs.list().rows) == 3
 
 
 async def test_a_copied_run_brings_its_settings_and_tasks(user: User, studio: Studio) -> None:
     run = run_named(studio, HOSTILE)
     await user.open(f'/train?copy={run.id}')
-    await user.should_see('6 selected')
-    await user.should_see('1 changed from defaults')
+    await see(user, '6 selected')
+    await see(user, '1 changed from defaults')
 
 
 def test_a_reader_reads_each_thing_once(studio: Studio) -> None:
