@@ -59,7 +59,7 @@ class GrpoRun:
     def train(self, model: Any, tokenizer: Any, make_player: Callable[[Any], Player]) -> Any:
         """Train and return the PEFT model; ``make_player`` gets the wrapped model that generates the episodes."""
         with warnings.catch_warnings():
-            # TRL calls rollout_func experimental and passes a deprecated name on, at every start.
+            # TRL calls rollout_func experimental, and transformers its own deprecated names, at every start.
             warnings.simplefilter('ignore', UserWarning)
             warnings.simplefilter('ignore', FutureWarning)
             trainer = GRPOTrainer(
@@ -72,14 +72,14 @@ class GrpoRun:
                 peft_config=lora(self._plan),
                 callbacks=[_Steps(self)],
             )
-        trainer.remove_callback(PrinterCallback)
-        self._player = make_player(trainer.model)
-        try:
-            trainer.train()
-        except Stopped:
-            self.stop_reason = STOPPED_BY_USER
-        finally:
-            self._player.close()
+            trainer.remove_callback(PrinterCallback)
+            self._player = make_player(trainer.model)
+            try:
+                trainer.train()
+            except Stopped:
+                self.stop_reason = STOPPED_BY_USER
+            finally:
+                self._player.close()
         return trainer.model
 
     def _arguments(self) -> GRPOConfig:
@@ -93,7 +93,7 @@ class GrpoRun:
             max_completion_length=plan.max_completion_length,
             temperature=plan.temperature,
             learning_rate=plan.learning_rate,
-            lr_scheduler_type='constant',
+            lr_scheduler_type='linear',
             loss_type=rl.loss_type,
             scale_rewards=rl.scale_rewards,
             entropy_coef=rl.entropy_coef,

@@ -55,6 +55,7 @@ STARTER: Final = ModelInfo(
     id='starter',
     title='Starter',
     source=str(STARTER_FOLDER),
+    parameters=2_066_368,
     kind='bundled',
     supports_rl=True,
     rate_cap=STARTER_RATE,

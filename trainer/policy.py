@@ -7,6 +7,7 @@ from typing import Any
 
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from trainer.config import Plan
 from trainer.errors import ConfigError, FieldError
@@ -24,6 +25,7 @@ def load_tokenizer(model: ModelInfo) -> Any:
 
 def load_model(model: ModelInfo, hardware: Hardware, *, adapter: Path | None = None) -> Any:
     """The base model on its device, with a trained adapter over it where one is given. Raises ``ConfigError``."""
+    disable_progress_bar()  # a log is no terminal
     loaded = _load(AutoModelForCausalLM, model, dtype=hardware.dtype).to(hardware.device)
     if adapter is not None:
         if not (adapter / 'adapter_config.json').is_file():

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 from transformers import set_seed
-from transformers.utils.logging import disable_progress_bar
 
 from trainer.adapters import save_adapter, write_model_card
 from trainer.config import Plan, RunConfig, resolve
@@ -70,7 +69,6 @@ class Run:
 
 def run_stages(folder: RunFolder, journal: Journal) -> Ending:
     """Run every stage; return how it ended. Raises ``RlvrError`` where a stage cannot do its work."""
-    disable_progress_bar()
     run = _prepare(folder, journal)
     policy = load_model(run.model, run.hardware)
     before = _measure(run, policy, 'before', step=0)

@@ -84,6 +84,8 @@ def test_an_episode_that_solves_its_task(play) -> None:  # type: ignore[no-untyp
     assert rollout.ending == 'answer'
     assert [made.name for turn in rollout.turns for made in turn.calls] == ['write_file']
     assert rollout.turns[0].calls[0].result == 'wrote 1 bytes to a.txt'
+    assert [(change.path, change.kind) for change in rollout.changes] == [('a.txt', 'A')]
+    assert '+x' in rollout.changes[0].diff
 
 
 def test_an_answer_without_work_fails(play) -> None:  # type: ignore[no-untyped-def]

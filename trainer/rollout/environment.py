@@ -9,6 +9,8 @@ from pathlib import Path
 from trainer.attempt import prepare
 from trainer.checkers.grading import grade
 from trainer.errors import SandboxError
+from trainer.recording import Change
+from trainer.rollout.changes import changes
 from trainer.sandbox import Isolation
 from trainer.sandbox.protocol import Sandbox
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
@@ -32,11 +34,13 @@ class TfcodeEnv:
         self._sandbox: Sandbox | None = None
         self._broken: str = ''
         self._verdict: Verdict | None = None
+        self.changes: tuple[Change, ...] = ()
+        """What the episode changed, known once it is graded."""
 
     def reset(self, task_spec: str | TaskSpec, **_: object) -> None:
         """Start an episode in a fresh sandbox: setup files written, setup commands run."""
         self._close()
-        self._broken, self._verdict = '', None
+        self._broken, self._verdict, self.changes = '', None, ()
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         try:
             self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
@@ -110,6 +114,7 @@ class TfcodeEnv:
             final.mkdir()
             try:
                 self._sandbox.snapshot(final)
+                self.changes = changes(spec.setup_files, final)
             except (SandboxError, OSError) as error:
                 return Verdict.not_scored(f'The final workspace could not be read: {error}')
             return grade(

@@ -230,5 +230,6 @@ def record(episode: Episode, *, step: int, stage: str, group: int, index: int, a
         verdict=verdict,
         tokens=episode.tokens,
         advantage=advantage,
+        changes=episode.environment.changes,
         seconds={name: round(value, 4) for name, value in episode.seconds.items()},
     )

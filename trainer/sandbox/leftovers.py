@@ -6,6 +6,7 @@ for the owner.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -67,7 +68,9 @@ def remove_tree(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError):
-        _remove_level_by_level(folder)
+        # Another process may be removing the same leftovers: what is gone meanwhile is as wanted.
+        with contextlib.suppress(FileNotFoundError):
+            _remove_level_by_level(folder)
 
 
 def open_to_all(folder: Path) -> None:
