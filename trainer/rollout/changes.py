@@ -20,7 +20,7 @@ MAX_DIFF_CHARS: Final = 4_000
 
 def changes(start: Mapping[str, str], workspace: Path) -> tuple[Change, ...]:
     """Added, modified and deleted files of a sanitised final workspace, at most ``MAX_FILES``, with diffs of text."""
-    found = []
+    found: list[Change] = []
     final = dict(_files(workspace))
     for path in sorted({*start, *final}):
         if len(found) == MAX_FILES:
