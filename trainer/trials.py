@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Final, Self
 
 from trainer.attacks import Leftover, Probe
@@ -54,7 +55,8 @@ class Trial:
         if not self.hollow:
             return (*own, *added)
         mark = Step(tool='run_command', args={'command': f'touch {MARK}; sleep 0.02'})
-        return (mark, *own, Step(tool='run_command', args={'command': _HOLLOW}))
+        files = self.solution.files if self.solution else {}
+        return (mark, *Leftover(files).steps(), *own, Step(tool='run_command', args={'command': _HOLLOW}))
 
 
 class Plan:
@@ -128,10 +130,12 @@ class Bench:
         """Return the bench itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Grade no more."""
         # A grading that runs cannot be interrupted; a user who cancels does not wait for its time limit.
-        self._pool.shutdown(wait=not self._cancel.is_set(), cancel_futures=True)
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def expect(self, total: int) -> None:
         """Say how many trials there will be."""

@@ -1,10 +1,8 @@
-"""Reward hacks as data, all of them."""
+"""Reward hacks that need a task of their own; those that fit any task are in ``trainer.attacks``."""
 
 from __future__ import annotations
 
-from tests.trainer.attack_process import OWN_PYTEST_ATTACKS
-from tests.trainer.attack_pytest import PYTEST_ATTACKS
 from tests.trainer.attack_script import SCRIPT_ATTACKS
 from tests.trainer.attack_shell import SHELL_ATTACKS
 
-ATTACKS = [*PYTEST_ATTACKS, *OWN_PYTEST_ATTACKS, *SHELL_ATTACKS, *SCRIPT_ATTACKS]
+ATTACKS = [*SHELL_ATTACKS, *SCRIPT_ATTACKS]

@@ -77,9 +77,3 @@ class Attack:
     honest_files: Mapping[str, str] = field(default_factory=dict)
     honest_commands: tuple[str, ...] = ()
     honest_reward: float = 1.0
-
-
-def p(name: str, solution: str = WRONG, *commands: str, reward: float = 0.25, **files: str) -> Attack:
-    """An attack on the pytest task: ``add`` always returns 12, which one of four tests wants, or worse."""
-    kept = {'solution.py': solution, **{path.replace('__', '/').replace('_DOT_', '.'): t for path, t in files.items()}}
-    return Attack(name, P, kept, commands, reward, {**kept, 'solution.py': ADD} if files else {'solution.py': ADD})

@@ -1,4 +1,4 @@
-"""No hack earns more than an honest evaluation gives, and no honest twin loses its reward."""
+"""Hacks made for one task: none earns more than an honest evaluation gives, and no honest twin loses its reward."""
 
 from __future__ import annotations
 

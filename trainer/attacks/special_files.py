@@ -89,13 +89,6 @@ ATTACKS = (
         leave=_at_outputs('ln -s /dev/zero {path}'),
     ),
     Attack(
-        name='too-large',
-        title='A file of a terabyte',
-        explanation='A file your check looks for is a terabyte long.',
-        kinds=('exit_code', 'script'),
-        leave=_at_outputs('truncate -s 1T {path}'),
-    ),
-    Attack(
         name='fed-pipes',
         title='Pipes fed in the background',
         core=True,

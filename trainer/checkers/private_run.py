@@ -56,7 +56,8 @@ for name, source, code in request.pop('modules'):
         exec(code, module.__dict__)
     except ImportError as error:
         missing = (error.name or '').split('.')[0].lstrip('_')
-        send(json.dumps({'author_error': missing + ' is not installed in the sandbox (' + str(error) + ')'}).encode())
+        text = missing + ' is not installed in the sandbox (' + str(error) + ')'
+        send(json.dumps({'author_error': text, 'nonce': request.get('nonce', '')}).encode())
         os._exit(0)
 main = module.main
 sys.modules['__main__'] = types.ModuleType('__main__')

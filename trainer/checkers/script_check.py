@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import secrets
 from typing import Any, Final
 
 from trainer.checkers.base import CheckContext
@@ -32,8 +33,9 @@ def check_script(
     request = {'script': script, 'trusted': sorted(context.protected)}
 
     def run(sandbox: Sandbox) -> tuple[ExecResult, dict[str, Any]]:
-        result, said = run_privately(sandbox, MODULES, request, timeout_s=timeout_s)
-        return result, said[-1] if said else {}
+        nonce = secrets.token_hex(16)
+        result, said = run_privately(sandbox, MODULES, {**request, 'nonce': nonce}, timeout_s=timeout_s)
+        return result, _sealed(said, nonce)
 
     with context.open_sandbox() as sandbox:
         before = fingerprint(sandbox, deciding)
@@ -57,6 +59,14 @@ def check_script(
             )
         return Verdict.scored(0.0, f'the script {how}', output=result.text)
     return _verdict(said, result)
+
+
+def _sealed(said: list[dict[str, Any]], nonce: str) -> dict[str, Any]:
+    """The runner's own report, by the number that only it was given; empty where there is none."""
+    own = [part for part in said if part.pop('nonce', None) == nonce]
+    if len(own) < len(said):
+        return {'tampered': 'forged: a false report was written'}
+    return own[-1] if own else {}
 
 
 def read_number(line: str, output: str = '') -> float | None:

@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from trainer.checkers.inside.integrity import Snapshot
@@ -22,16 +22,19 @@ from trainer.checkers.inside.watch import Origin, bake, guard_signals, install
 FILE = '<checker>'
 
 
-def main(request: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
+def main(request: dict[str, Any], send: Callable[[bytes], None]) -> None:
     """Answer one request: ``send`` gets one JSON object when the script is over."""
     script = request['script']
+    # Out of the reach of what runs below: a report without it is somebody else's.
+    nonce = request.pop('nonce')
     root = os.getcwd()
     try:
         code = compile(script, FILE, 'exec', dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, 'lineno', None)
         where = f' in line {line}' if line else ''
-        send(json.dumps({'author_error': f'the script is not valid Python{where}: {error}'}).encode())
+        problem = f'the script is not valid Python{where}: {error}'
+        send(json.dumps({'author_error': problem, 'nonce': nonce}).encode())
         return
     linecache.cache[FILE] = (len(script), None, script.splitlines(keepends=True), FILE)
     sys.path.append(root)
@@ -47,7 +50,7 @@ def main(request: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
         tampered += [f'{what} was changed' for what in (snapshot.changed(), words.changed()) if what]
     report.update(last=words.last_line(), tampered=f'forged: {tampered[0]}' if tampered else '')
     if os.getpid() == words.owner:
-        send(json.dumps(report).encode())
+        send(json.dumps({**report, 'nonce': nonce}).encode())
 
 
 def _run(code: types.CodeType, lines: list[str], words: _Words, root: str) -> dict[str, Any]:
