@@ -122,6 +122,28 @@ def attempt(
 
 
 @app.command()
+def certify(
+    task: TaskPath,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help='How often the reference is graded.')] = 5,
+    solution: Annotated[
+        str, typer.Option(metavar='STEPS.json|KIND', help='What to take for the reference solution.')
+    ] = '',
+    thorough: Annotated[bool, typer.Option('--thorough', help='Try every known attack.')] = False,
+    line: Line = None,
+    unsafe_sandbox: Unsafe = False,
+    json: Json = False,
+) -> None:
+    """Prove that a task's checker cannot be fooled; exit 1 when it is not proven."""
+    from studio.commands.certify import certify_task
+
+    raise typer.Exit(
+        certify_task(
+            task, solution, repeats=repeats, thorough=thorough, line=line, unsafe=unsafe_sandbox, as_json=json
+        )
+    )
+
+
+@app.command()
 def train(
     manifest: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help='Tasks to train on, JSONL.')],
     model: Annotated[str, typer.Option(help='starter, an id of `rlvr models list`, a folder or owner/name.')],

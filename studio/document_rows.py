@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlmodel import Session, col, update
+from sqlmodel import Session, col, select, update
 
 from studio.document_views import (
+    CertificateState,
     DocumentRow,
     DocumentView,
     Status,
@@ -19,9 +20,9 @@ from studio.document_views import (
     search_text,
 )
 from studio.store.ids import new_id
-from studio.store.tables import DocumentTable, VersionTable
+from studio.store.tables import CertificateTable, DocumentTable, VersionTable
 from trainer.errors import FieldError, TaskError
-from trainer.task import Solution, TaskFile, TaskSpec, parse_task_spec
+from trainer.task import Solution, TaskFile, TaskSpec, content_hash, parse_task_spec
 
 BLANK: Final[Mapping[str, Any]] = {
     'prompt': '',
@@ -126,7 +127,30 @@ def task_file(row: DocumentTable, spec: Mapping[str, Any]) -> TaskFile:
     )
 
 
-def listed(row: DocumentTable) -> DocumentRow:
+def certificate_states(session: Session, rows: Iterable[DocumentTable]) -> dict[str, CertificateState]:
+    """What is proven of the latest version of each document, by its id, in one query."""
+    rows = list(rows)
+    query = (
+        select(VersionTable.document_id, CertificateTable.hash, CertificateTable.evidence, CertificateTable.state)
+        .join(CertificateTable, col(CertificateTable.hash) == col(VersionTable.hash))
+        .where(col(VersionTable.document_id).in_([row.id for row in rows]))
+    )
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for id, hash, evidence, state in session.exec(query):
+        found.setdefault(id, {})[hash] = evidence, state
+    return {row.id: _state(row, found.get(row.id, {})) for row in rows}
+
+
+def _state(row: DocumentTable, certificates: Mapping[str, tuple[str, str]]) -> CertificateState:
+    if not certificates:
+        return 'uncertified'
+    evidence, state = certificates.get(row.hash, ('', ''))
+    if not state or evidence != content_hash(row.solutions):
+        return 'stale'
+    return 'certified' if state == 'certified' else 'failed'
+
+
+def listed(row: DocumentTable, certificate: CertificateState) -> DocumentRow:
     """The view of a row in a list."""
     prompt = row.draft.get('prompt')
     return DocumentRow(
@@ -143,6 +167,7 @@ def listed(row: DocumentTable) -> DocumentRow:
         solution_count=len(row.solutions),
         created_at=row.created_at,
         updated_at=row.updated_at,
+        certificate=certificate,
     )
 
 
@@ -168,4 +193,5 @@ def view(session: Session, row: DocumentTable) -> DocumentView:
         notes=row.notes,
         task_spec=TaskSpec.model_validate(latest.task_spec) if latest else None,
         solutions=tuple(Solution.model_validate(solution) for solution in row.solutions),
+        certificate=certificate_states(session, [row])[row.id],
     )

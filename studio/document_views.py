@@ -13,6 +13,8 @@ from trainer.task import MAX_TITLE_CHARS, Solution, TaskSpec, parse_task_spec
 from trainer.validation import Document, Invalid, validate
 
 Status = Literal['draft', 'published']
+CertificateState = Literal['certified', 'failed', 'stale', 'uncertified']
+"""Of the latest version: proven, disproven, proven or disproven before it or its solutions were changed, or never."""
 MAX_TOPICS: Final = 50
 MAX_TOPIC_CHARS: Final = 60
 _MARK: Final = '\x1f'
@@ -44,6 +46,7 @@ class DocumentView(Document):
     notes: str = ''
     task_spec: TaskSpec | None = None
     solutions: tuple[Solution, ...] = ()
+    certificate: CertificateState = 'uncertified'
 
 
 class DocumentRow(Document):
@@ -62,6 +65,7 @@ class DocumentRow(Document):
     solution_count: int
     created_at: datetime
     updated_at: datetime
+    certificate: CertificateState = 'uncertified'
 
 
 class DocumentQuery(Document):

@@ -13,7 +13,18 @@ from typing import Any, Final
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from studio.document_rows import check_publishable, describe, keep_version, listed, new_row, now, plain, task_file, view
+from studio.document_rows import (
+    certificate_states,
+    check_publishable,
+    describe,
+    keep_version,
+    listed,
+    new_row,
+    now,
+    plain,
+    task_file,
+    view,
+)
 from studio.document_views import (
     Conflict,
     DocumentPage,
@@ -102,7 +113,9 @@ class Documents:
                 .limit(query.per_page)
             ).all()
             total = counts[query.status] if query.status else sum(counts.values())
-            return DocumentPage(rows=tuple(map(listed, rows)), total=total, counts=counts)
+            states = certificate_states(session, rows)
+            listing = tuple(listed(row, states[row.id]) for row in rows)
+            return DocumentPage(rows=listing, total=total, counts=counts)
 
     def topics(self) -> tuple[str, ...]:
         """Every topic in use, sorted."""

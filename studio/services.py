@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from io import TextIOWrapper
 
+from studio.certificates import Certificates
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
 from studio.playground import Playground
@@ -31,6 +32,7 @@ class Studio:
         self.documents = Documents(self.database)
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
+        self.certificates = Certificates(self.database, self.settings)
         isolation: Isolation = 'unsafe' if self.settings.unsafe_sandbox else 'bubblewrap'
         self.sandbox = SandboxStatus(isolation)
         self.playground = Playground(self.settings.home, isolation)

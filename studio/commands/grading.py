@@ -50,7 +50,7 @@ def attempt(task: Path, solution: str, *, line: int | None, unsafe: bool, as_jso
     from trainer.attempt import StepRecord, attempt
 
     file = one_task(task, line)
-    chosen = _solution(file, solution)
+    chosen = chosen_solution(file, solution)
 
     def show(step: StepRecord) -> None:
         say(f'{step.tool} {json.dumps(step.args, ensure_ascii=False)}')
@@ -84,7 +84,7 @@ def _row(file: Path, line: int, errors: Sequence[FieldError]) -> dict[str, Any]:
     return {'file': str(file), 'line': line, 'ok': not errors, 'errors': [error.model_dump() for error in errors]}
 
 
-def _solution(task: TaskFile, name: str) -> Solution | None:
+def chosen_solution(task: TaskFile, name: str) -> Solution | None:
     """The solution of that kind, or the one in that file: steps, or a whole solution. Raises ``TaskError``."""
     if not name:
         return None

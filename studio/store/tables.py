@@ -64,6 +64,18 @@ class VersionTable(SQLModel, table=True):
     created_at: datetime = Field(sa_type=UtcDateTime)
 
 
+class CertificateTable(SQLModel, table=True):
+    """What was last proven of a task_spec: one row a hash, whichever documents have it as a version."""
+
+    __tablename__ = 'certificate'
+
+    hash: str = Field(primary_key=True)
+    evidence: str = Field(description='Hash of the solutions it rests on.')
+    state: str
+    data: dict[str, Any] = Field(sa_type=JSON)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+
+
 class RunTable(SQLModel, table=True):
     """One run: what was asked for, and what was last known of it.
 
