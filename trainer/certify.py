@@ -148,16 +148,17 @@ def _tried(
     hollow = Trial('content', reference, hollow=True)
     others = [Trial(f'{s.kind} solution', s) for s in solutions if s is not reference]
     plan = Plan(probes, reference)
-    bench.expect(1 + (repeats + 1 if reference else 0) + len(others) + plan.count(reference is not None))
-    bench.run([untouched, *([*again, hollow] if reference else []), *others])
+    first = [untouched, *([*again, hollow] if reference else []), *others]
+    bench.expect([*first, *plan.forges(None), *plan.together()])
+    bench.run(first)
     baseline = bench.verdict(untouched)
     passes = reference is not None and bench.verdict(again[0]).solved
-    if baseline.reward is not None:
-        bench.run(plan.forges(bench.limit(again[0]) if reference else spec.checker.config.timeout_s))
-    if passes and plan.controls:
-        bench.run([plan.all_controls()])
-        if not _keeps(bench.verdict(plan.all_controls())):
-            bench.run([trial for control in plan.controls for trial in control[1:]])
+    limit = bench.limit(again[0]) if reference else spec.checker.config.timeout_s
+    then = [*(plan.forges(limit) if baseline.reward is not None else ()), *(plan.together() if passes else ())]
+    bench.expect(then)
+    bench.run(then)
+    if passes and not all(_keeps(bench.verdict(trial)) for trial in plan.together()):
+        bench.run([trial for control in plan.controls for trial in control[1:]])
     lines = [_untouched(baseline)]
     lines += _reference(bench, reference, again)
     lines += [_solution(bench.verdict(trial), trial.solution) for trial in others if trial.solution is not None]
@@ -244,10 +245,11 @@ def _forges(bench: Bench, plan: Plan, untouched: Verdict) -> Iterator[ProbeResul
 
 
 def _controls(bench: Bench, plan: Plan) -> Iterator[ProbeResult]:
-    together = plan.controls and _keeps(bench.verdict(plan.all_controls()))
+    together = next(iter(plan.together()), None)
+    all_kept = together is not None and _keeps(bench.verdict(together))
     for probe, trial, litter in plan.controls:
         name = f'control: {probe.attack.title}'
-        verdict = bench.verdict(plan.all_controls() if together else trial)
+        verdict = bench.verdict(together if together is not None and all_kept else trial)
         ok, detail = _keeps(verdict), _said(verdict)
         if not ok and verdict.reward is not None and not _keeps(bench.verdict(litter)):
             ok, detail = True, 'does not fit: the check forbids such files'

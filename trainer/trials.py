@@ -19,7 +19,7 @@ from trainer.task import Solution, Step, TaskSpec, content_hash
 from trainer.verdict import Verdict
 
 OnProgress = Callable[[int, int, str], object]
-"""Called with (done, total, name of what was done); the total grows where a failure has to be looked into."""
+"""Called with (done, total, name of what was done); the total changes with what turns out to be needed."""
 
 MARK: Final = '.certify-mark'
 EMPTIED: Final = 'emptied'
@@ -77,10 +77,6 @@ class Plan:
             )
         self._limit: float | None = None
 
-    def count(self, with_reference: bool) -> int:
-        """How many trials there will be."""
-        return len({t.key for t in self.forges(None)}) + (1 if with_reference and self.controls else 0)
-
     def forges(self, limit: float | None) -> list[Trial]:
         """The forged workspaces and their twins; those that never end get a short limit."""
         self._limit = limit
@@ -98,10 +94,10 @@ class Plan:
             return None
         return Trial(f'forge: {probe.attack.title}, defused', None, 0, (probe.defused,))
 
-    def all_controls(self) -> Trial:
-        """The reference with every harmless leftover at once."""
+    def together(self) -> tuple[Trial, ...]:
+        """The reference with every harmless leftover at once; none where there are no controls."""
         leftovers = tuple(probe.honest for probe, *_ in self.controls if probe.honest)
-        return Trial('honest controls', self._reference, 0, leftovers)
+        return (Trial('honest controls', self._reference, 0, leftovers),) if leftovers else ()
 
 
 class Bench:
@@ -137,10 +133,11 @@ class Bench:
         # A grading that runs cannot be interrupted; a user who cancels does not wait for its time limit.
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
-    def expect(self, total: int) -> None:
-        """Say how many trials there will be."""
-        self._total = total
-        self._report('')
+    def expect(self, trials: list[Trial]) -> None:
+        """Say which trials there will be, beside those that are done."""
+        self._total = len({*self._done, *(trial.key for trial in trials)})
+        if not self._done:
+            self._report('')
 
     def run(self, trials: list[Trial]) -> None:
         """Grade trials that have not been graded yet. Raises ``Cancelled``."""
