@@ -64,7 +64,7 @@ STARTER: Final = ModelInfo(
         lora_rank=16,
         lora_alpha=32,
         tasks_per_step=8,
-        epochs=9,
+        epochs=7.5,
         groups_per_batch=8,
         max_completion_length=384,
     ),
