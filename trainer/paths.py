@@ -31,7 +31,7 @@ def workspace_path(text: str, *, folder: bool = False) -> str:
         raise ValueError(f'{text!r} names a folder, a file is needed')
     parts = [part for part in text.split('/') if part not in ('', '.')]
     if '..' in parts:
-        raise ValueError('stay inside the workspace: remove ../')
+        raise ValueError(f'stay inside the workspace: remove ../ from {text!r}')
     if not parts:
         raise ValueError('name a path inside the workspace, not the workspace itself')
     if len(parts) > MAX_PATH_DEPTH:
