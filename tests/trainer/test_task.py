@@ -53,7 +53,7 @@ def errors(data: object) -> dict[str, str]:
         (
             {'checker': {'type': 'file_exists', 'config': {'paths': ['a', '../../etc/hostname']}}},
             'checker.config.paths.1',
-            'Stay inside the workspace: remove ../',
+            "Stay inside the workspace: remove ../ from '../../etc/hostname'",
         ),
         (
             {'checker': {'type': 'file_exists', 'config': {'paths': []}}},
@@ -73,7 +73,7 @@ def errors(data: object) -> dict[str, str]:
         ({'max_steps': 0}, 'max_steps', 'Input should be greater than or equal to 1'),
         ({'max_steps': 'many'}, 'max_steps', 'Input should be a valid integer, unable to parse string as an integer'),
         ({'env': 'docker'}, 'env', "Input should be 'tfcode'"),
-        ({'setup_files': {'../x': ''}}, 'setup_files', 'Stay inside the workspace: remove ../'),
+        ({'setup_files': {'../x': ''}}, 'setup_files', "Stay inside the workspace: remove ../ from '../x'"),
         ({'setup_files': {'a/b': '', 'a': ''}}, 'setup_files', "'a' cannot be a file and a folder"),
         ({'setup_files': {'a': '', './a': ''}}, 'setup_files', "'a' is there twice"),
         ({'setup_files': {'a': 5}}, 'setup_files.a', 'Input should be a valid string'),
