@@ -36,7 +36,9 @@ def workspace_path(text: str, *, folder: bool = False) -> str:
         raise ValueError('name a path inside the workspace, not the workspace itself')
     if len(parts) > MAX_PATH_DEPTH:
         raise ValueError(f'a path has at most {MAX_PATH_DEPTH} levels')
-    return '/'.join(parts) + ('/' if is_folder else '')
+    normal = '/'.join(parts) + ('/' if is_folder else '')
+    # Without ./ in front it may be what is refused above: ./~ or ./C:
+    return normal if normal == text else workspace_path(normal, folder=folder)
 
 
 FilePath = Annotated[str, AfterValidator(workspace_path)]
