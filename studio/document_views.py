@@ -75,6 +75,7 @@ class DocumentQuery(Document):
     status: Status | None = None
     checker: str | None = None
     topic: str | None = None
+    certificate: CertificateState | None = None
     sort: Literal['updated', 'created', 'title', 'status', 'checker'] = 'updated'
     descending: bool = True
     page: int = Field(default=1, ge=1)

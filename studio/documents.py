@@ -100,6 +100,11 @@ class Documents:
         query = query or DocumentQuery()
         with self._database.read() as session:
             where = _where(query)
+            if query.certificate:
+                states = certificate_states(session, session.exec(select(DocumentTable).where(*where)).all())
+                where.append(
+                    col(DocumentTable.id).in_([id for id, state in states.items() if state == query.certificate])
+                )
             by_status = select(DocumentTable.status, func.count()).where(*where).group_by(col(DocumentTable.status))
             counts = {'draft': 0, 'published': 0} | dict(session.exec(by_status).all())
             if query.status:

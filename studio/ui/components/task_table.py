@@ -7,11 +7,20 @@ from typing import Any, Final
 
 from nicegui import events, ui
 
+from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, SPRITE
 
 COLUMNS: Final = (
     {'name': 'title', 'label': 'Task', 'field': 'title', 'align': 'left', 'sortable': True, 'classes': 'col-title'},
     {'name': 'checker', 'label': 'Checker', 'field': 'checker', 'align': 'left', 'sortable': True},
+    {
+        'name': 'certificate',
+        'label': 'Certificate',
+        'field': 'certificate',
+        'align': 'left',
+        'classes': 'col-cert',
+        'headerClasses': 'col-cert',
+    },
     {
         'name': 'topics',
         'label': 'Topics',
@@ -34,6 +43,7 @@ COLUMNS: Final = (
 
 ACTIONS: Final = (
     ('open', 'Open', 'pencil'),
+    ('certify', 'Certify', 'badge-check'),
     ('duplicate', 'Duplicate', 'copy'),
     ('export', 'Export as JSONL', 'download'),
     ('delete', 'Delete', 'trash-2'),
@@ -52,6 +62,10 @@ _TITLE: Final = """<q-td :props="props"><span class="tt">
 _CHECKER: Final = f"""<q-td :props="props"><span class="chip mono" v-if="props.row.checker">
 <svg class="ic ic-xs" viewBox="0 0 24 24" aria-hidden="true"><use :href="'{SPRITE}#' + props.row.icon"></use></svg>
 {{{{ props.row.checker }}}}</span></q-td>"""
+
+_CERTIFICATE: Final = f"""<q-td :props="props"><span :class="'seal ' + props.row.seal.kind">
+<svg class="ic" viewBox="0 0 24 24" aria-hidden="true"><use :href="'{SPRITE}#' + props.row.seal.icon"></use></svg>
+{{{{ props.row.seal.word }}}}</span></q-td>"""
 
 _TOPICS: Final = """<q-td :props="props"><span class="hs hs-1">
 <span class="chip" v-for="topic in props.row.topics.slice(0, 3)">{{ topic }}</span>
@@ -86,7 +100,7 @@ _MENU: Final = (
 
 
 class TaskTable:
-    """Rows are dictionaries with ``id title draft problems checker topics version hash updated moment``."""
+    """Rows are dictionaries with ``id title draft problems checker certificate topics version hash updated moment``."""
 
     def __init__(
         self,
@@ -112,6 +126,7 @@ class TaskTable:
             ('header-cell', _HEADER),
             ('body-cell-title', _TITLE),
             ('body-cell-checker', _CHECKER),
+            ('body-cell-certificate', _CERTIFICATE),
             ('body-cell-topics', _TOPICS),
             ('body-cell-version', _VERSION),
             ('body-cell-updated', _UPDATED),
@@ -130,7 +145,12 @@ class TaskTable:
         """Show a page of rows; the selection survives by id."""
         for row in rows:
             row['icon'] = CHECKER_ICONS.get(row['checker'], 'circle-help')
+            row['seal'] = dict(zip(('word', 'kind', 'icon'), SEALS[row['certificate']], strict=True))
         self._table.rows = list(rows)
+
+    def title_of(self, id: str) -> str:
+        """The title of a row on this page, else its id."""
+        return next((str(row['title']) for row in self._table.rows if row['id'] == id), id)
 
     def clear_selection(self) -> None:
         """Select nothing."""

@@ -10,10 +10,11 @@ from studio.document_views import NotFound, draft_problems
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.dialogs import ask
-from studio.ui.components.elements import Button, Icon, Text, note, spacer
+from studio.ui.components.elements import Button, Icon, Text, kbd, note, spacer
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages.editor_blocks import Blocks
+from studio.ui.pages.editor_certificate import CertificateCard
 from studio.ui.pages.editor_dialogs import open_history
 from studio.ui.pages.editor_draft import Draft, save_open_drafts
 from studio.ui.pages.editor_playground import PlaygroundCard
@@ -52,11 +53,14 @@ class _Editor:
                 self._column = ui.element('div').classes('vs vs-3')
             with ui.element('div').classes('beside'):
                 self._playground = PlaygroundCard(studio, self._draft, on_solutions=self._solutions_changed)
+                self._certificate = CertificateCard(
+                    studio, self._draft, on_certify=self._certify, on_busy=self._show_certifying
+                )
         self._blocks = self._draw_blocks(as_json=False)
         self._ready = True
         self._validate()
         self._show_state()
-        timers = (ui.timer(VALIDATE_EVERY_S, self._tick), ui.timer(LOOK_EVERY_S, self._draft.look))
+        timers = (ui.timer(VALIDATE_EVERY_S, self._tick), ui.timer(LOOK_EVERY_S, self._look))
         shell.on_leave(self._leave)
         shell.on_theme(self._blocks_dark)
         self._timers = timers
@@ -66,6 +70,7 @@ class _Editor:
             timer.cancel()
         self._draft.leave()
         self._playground.close()
+        self._certificate.close()
 
     def _draw_blocks(self, *, as_json: bool) -> Blocks:
         self._column.clear()
@@ -100,6 +105,11 @@ class _Editor:
             Button('Version history', icon='history', kind='gho hide-s', on_click=self._history)
             self._json_button = Button('JSON', icon='braces', kind='gho hide-s', on_click=self._toggle_json)
             self._draw_menu()
+            with Button('Certify', icon='badge-check', key='c', on_click=self._certify) as self._certify_button:
+                kbd('C').classes('hide-s')
+            self._stop_button = Button(icon='x', kind='gho icn', label='Cancel the certificate')
+            self._stop_button.on('click', lambda: self._certificate.cancel(), args=[])
+            self._stop_button.set_visibility(False)
             self._publish_button = Button('Publish', icon='flag', kind='pri', on_click=self._publish)
             Button(kind='sr', label='Save now', key='mod+s', on_click=self._draft.save)
 
@@ -174,6 +184,11 @@ class _Editor:
         elif self._said_now and not self._draft.saved_just_now:
             self._show_state()
         await self._draft.tick()
+        await self._certificate.tick()
+
+    async def _look(self) -> None:
+        await self._draft.look()
+        await self._certificate.load()
 
     def _validate(self) -> None:
         """Check what is typed, and show each problem at its field and in the list."""
@@ -235,6 +250,29 @@ class _Editor:
             theme.toast(
                 'Published' if changed.status == 'published' else 'A draft again: it is not offered for training'
             )
+
+    async def _certify(self) -> None:
+        """Certify what is stored, which must be what is typed."""
+        if self._certificate.is_busy:
+            return
+        if self._problems:
+            first = self._problems[0]
+            self._certificate.refuse(
+                'Only a valid version can be certified', f'{first.loc or "task_spec"}: {first.msg}'
+            )
+        elif not await self._draft.save():
+            why = self._draft.message or 'This task was changed in another tab.'
+            self._certificate.refuse('Only a saved version can be certified', why)
+        else:
+            await self._certificate.certify()
+
+    def _show_certifying(self, words: str) -> None:
+        button = self._certify_button
+        button.set_text(words or 'Certify')
+        if button.icon is not None:
+            button.icon.set('hourglass' if words else 'badge-check')
+        button.props('aria-busy=true') if words else button.props(remove='aria-busy')
+        self._stop_button.set_visibility(bool(words))
 
     async def _history(self) -> None:
         await self._draft.save()

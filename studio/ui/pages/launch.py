@@ -18,6 +18,7 @@ from studio.run_views import AlreadyStarted, PlanView, RunQuery, RunView
 from studio.ui.components.elements import Button, Icon, Text, chip, note, spacer
 from studio.ui.components.wording import duration, plural
 from studio.ui.layout import Shell
+from studio.ui.pages.launch_certificates import TaskSeals
 from studio.ui.pages.launch_form import SettingsForm, changed_settings
 from studio.ui.pages.launch_models import ModelCards, model_of
 from studio.ui.pages.launch_tasks import TaskChoice, open_picker, summary
@@ -94,6 +95,8 @@ class LaunchScreen:
             train, held_out = start.copied_tasks
             values, model, name = changed_settings(start.copied.settings), start.copied.model, start.copied.name
         self.choice = TaskChoice(start.rows, train, held_out)
+        self.seals = TaskSeals(self.studio.certificates, self._picked)
+        shell.on_leave(self.seals.close)
         self._topbar(shell, name)
         with ui.element('div').classes('main'), ui.element('div').classes('la'):
             with ui.element('div'):
@@ -214,6 +217,7 @@ class LaunchScreen:
         self.task_body.clear()
         with self.task_body:
             if self.choice.rows:
+                self.seals.draw(self.choice)
                 summary(self.choice)
                 return
             with ui.element('div').classes('empty').style('padding: 12px 0'):

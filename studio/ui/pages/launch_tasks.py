@@ -58,15 +58,11 @@ def summary(choice: TaskChoice) -> None:
     """Draw what is picked: some titles of each, and what kinds of checkers."""
     chosen = [row for row in choice.rows if row.id in choice.train]
     apart = [row for row in choice.rows if row.id in choice.held_out]
-    with ui.element('div').classes('hs'):
+    with ui.element('div').classes('hs mt-2'):
         for kind in sorted({row.checker for row in chosen if row.checker}):
             count = sum(row.checker == kind for row in chosen)
             checker_chip(kind)
             Text(str(count), classes='t3 t-small num')
-        spacer()
-        Text(
-            f'{plural(sum(row.solution_count > 0 for row in chosen), "task")} with solutions', classes='t3 t-small num'
-        )
     _titles('Trained on', chosen)
     _titles('Held out', apart)
 

@@ -11,11 +11,13 @@ from nicegui import events, run, ui
 from studio.documents import DocumentPage, DocumentQuery, Documents
 from studio.services import Studio
 from studio.ui import theme
+from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.task_table import TaskTable
 from studio.ui.components.wording import ago, plural
 from studio.ui.layout import Shell
+from studio.ui.pages.library_certify import CertifyBar
 from studio.ui.pages.library_import import open_import
 from studio.ui.pages.library_start import draw_start
 from trainer.errors import TaskError
@@ -25,7 +27,13 @@ _STATUSES: Final = ('', 'draft', 'published')
 
 
 async def page(
-    shell: Shell, studio: Studio, search: str = '', status: str = '', checker: str = '', topic: str = ''
+    shell: Shell,
+    studio: Studio,
+    search: str = '',
+    status: str = '',
+    checker: str = '',
+    topic: str = '',
+    certificate: str = '',
 ) -> None:
     """Draw the library, or the three ways to begin while there is no task."""
     everything = await run.io_bound(studio.documents.list, DocumentQuery(per_page=1))
@@ -35,13 +43,14 @@ async def page(
         draw_start(shell, studio)
         return
     topics = await run.io_bound(studio.documents.topics)
-    query = DocumentQuery(
-        search=search,
-        status=status if status in _STATUSES and status else None,
-        checker=checker if checker in CHECKER_ICONS else None,
-        topic=topic or None,
-        per_page=PER_PAGE,
-    )
+    wanted: dict[str, Any] = {
+        'search': search,
+        'status': status if status in _STATUSES and status else None,
+        'checker': checker if checker in CHECKER_ICONS else None,
+        'topic': topic or None,
+        'certificate': certificate if certificate in SEALS else None,
+    }
+    query = DocumentQuery(**wanted, per_page=PER_PAGE)
     await _Library(shell, studio, query, topics or ()).load()
 
 
@@ -83,7 +92,7 @@ class _Library:
 
     async def _change(self, **changes: Any) -> None:
         self._query = self._query.model_copy(update={'page': 1} | changes)
-        kept = {name: getattr(self._query, name) for name in ('search', 'status', 'checker', 'topic')}
+        kept = {name: getattr(self._query, name) for name in ('search', 'status', 'checker', 'certificate', 'topic')}
         text = urlencode({name: value for name, value in kept.items() if value})
         ui.run_javascript(f'history.replaceState(history.state, "", {("/?" + text if text else "/")!r})')
         await self.load()
@@ -121,6 +130,12 @@ class _Library:
                 lambda: kinds,
                 self._query.checker or '',
                 on_change=lambda value: self._change(checker=value or None),
+            )
+            FilterPill(
+                'Certificate',
+                lambda: [Choice(state, word, icon) for state, (word, _, icon) in SEALS.items()],
+                self._query.certificate or '',
+                on_change=lambda value: self._change(certificate=value or None),
             )
             FilterPill(
                 'Topic',
@@ -167,6 +182,7 @@ class _Library:
                 Text('selected')
             divider()
             Button('Publish', icon='flag', kind='gho', on_click=self._publish)
+            self._certify = CertifyBar(self._studio, self._table, self.load, self._show_bulk)
             Button('Export JSONL', icon='download', kind='gho', on_click=lambda: self._export(self._picked))
             Button('Delete', icon='trash-2', kind='gho', on_click=lambda: self._delete(self._picked))
             self._train = Button('Train', icon='play', kind='pri', on_click=self._train_on)
@@ -179,16 +195,23 @@ class _Library:
             )
         bar.set_visibility(False)
         self._bulk = bar
+        self._shell.on_leave(self._certify.close)
+
+    def _show_bulk(self) -> None:
+        self._bulk.set_visibility(bool(self._picked) or self._certify.is_busy)
 
     def _select(self, ids: Sequence[str]) -> None:
         self._picked = list(ids)
-        self._bulk.set_visibility(bool(ids))
+        self._certify.picked = self._picked
+        self._show_bulk()
         self._number.set_text(str(len(ids)))
         self._train.set_text(f'Train on {len(ids)}')
 
     async def _act(self, action: str, id: str) -> None:
         if action == 'open':
             ui.navigate.to(f'/tasks/{id}')
+        elif action == 'certify':
+            await self._certify.run([id])
         elif action == 'duplicate':
             copy = await run.io_bound(self._documents.duplicate, id)
             if copy is not None:
@@ -244,6 +267,7 @@ def _row(row: Any) -> dict[str, Any]:
         'draft': row.status == 'draft',
         'problems': problems,
         'checker': row.checker,
+        'certificate': row.certificate,
         'topics': list(row.topics),
         'version': f'v{row.version}' if row.version else '',
         'hash': f'hash {row.hash[:12]}' if row.hash else '',
