@@ -13,12 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+
+if TYPE_CHECKING:
+    from studio.services import Studio
 
 SIZES = {'1440': (1440, 900), '1024': (1024, 768)}
 THEMES = ('light', 'dark')
@@ -28,6 +32,7 @@ def main() -> None:
     """Take every picture and print where they lie."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('folder', nargs='?', type=Path, default=ROOT / 'screenshots')
+    parser.add_argument('--only', default='', help='names of the pages to take, separated by commas')
     parser.add_argument('--home', type=Path, help='an existing data folder, for pictures of real runs')
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +44,9 @@ def main() -> None:
             stop_server(empty)
             _fill(home)
         server = start_server(home)
-        _each(browser, server, options.folder, _pages(home))
+        wanted = options.only.split(',') if options.only else ()
+        pages = {name: show for name, show in _pages(home).items() if not wanted or name in wanted}
+        _each(browser, server, options.folder, pages)
         stop_server(server)
         browser.close()
     sys.stdout.write(f'{len(list(options.folder.glob("*.png")))} pictures in {options.folder}\n')
@@ -67,6 +74,7 @@ def _pages(home: Path) -> dict[str, Callable[[Page, str], None]]:
     from studio.settings import Settings
 
     studio = Studio(Settings(home=home))
+    failed = next(iter(studio.documents.list(DocumentQuery(certificate='failed', per_page=1)).rows), None)
     task = next(iter(studio.documents.list(DocumentQuery(checker='pytest', per_page=1)).rows), None)
     runs = studio.runs.list().rows
     studio.database.close()
@@ -81,6 +89,8 @@ def _pages(home: Path) -> dict[str, Callable[[Page, str], None]]:
     }
     if task is not None:
         pages |= {'editor': _editor(task.id), 'editor-script': _new_script}
+    if failed is not None:
+        pages['editor-failed'] = _open(f'/tasks/{failed.id}')
     if runs:
         pages['run'] = _open(f'/runs/{runs[0].id}')
     return pages
@@ -133,7 +143,24 @@ def _fill(home: Path) -> None:
     studio = Studio(Settings(home=home))
     load_tutorial(studio.documents)
     studio.documents.create(title='A draft that nobody finished', topics=('shell',))
+    _certify(studio)
     studio.database.close()
+
+
+def _certify(studio: Studio) -> None:
+    """Have every state of a certificate in the pictures."""
+    from studio.documents import DocumentQuery
+    from trainer.task import parse_task
+
+    tasks = studio.documents.list(DocumentQuery(checker='pytest', per_page=1)).rows
+    tasks += studio.documents.list(DocumentQuery(checker='exit_code', status='published', per_page=2)).rows
+    raw = {'prompt': 'Tidy the workspace.', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}}
+    failing = studio.documents.create(parse_task({'title': 'Anything goes', 'task_spec': raw})[0], status='published')
+    for id in [*(row.id for row in tasks), failing.id]:
+        studio.certificates.run(id)
+    stale = studio.documents.get(tasks[-1].id)
+    spec = {**stale.draft, 'prompt': f'{stale.draft["prompt"]} Keep the rest.'}
+    studio.documents.save_draft(stale.id, spec, revision=stale.revision)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ SEALS: Final[dict[CertificateState, tuple[str, str, str]]] = {
 }
 """State → word, colour and icon: word and icon both differ, so colour is never needed to tell them apart."""
 
+_NOT_TRIED: Final = '–'  # noqa: RUF001
+
 
 def seal(state: CertificateState, text: str = '') -> ui.element:
     """Draw the seal of a state with its word, or with ``text`` in its place."""
@@ -40,7 +42,9 @@ def certificate_lines(certificate: Certificate) -> None:
             with ui.element('li'):
                 Icon('check' if line.ok else 'x', f'ic-s {"c-ok" if line.ok else "c-bad"}', label=_said(line.ok))
                 Text(line.label, classes='ell').props['title'] = line.label
-                Text(line.value, classes='v' if line.ok else 'v c-bad')
+                # A line that was not tried has words in place of a number; they stand with what failed.
+                known = line.value == 'error' or any(letter.isdigit() for letter in line.value)
+                Text(line.value if known else _NOT_TRIED, classes='v' if line.ok else 'v c-bad')
     if certificate.failed:
         with ui.element('ul').classes('fails').props('aria-label="What failed"'):
             for probe in certificate.failed:

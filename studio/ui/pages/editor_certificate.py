@@ -119,7 +119,7 @@ class CertificateCard:
                     note(self._why_stale(), 'warn', icon='clock')
             if made is not None:
                 certificate_lines(made)
-            if not has_reference:
+            if not has_reference and (made is None or self._state == 'stale'):
                 with ui.element('div').classes('pad'):
                     note(_HOW, icon='video', lead='A certificate needs a reference solution.')
             elif made is None and not self._work.busy:
