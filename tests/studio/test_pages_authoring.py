@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from studio.ui.components.line_endings import as_shown, keep_line_endings
 from studio.ui.pages import PAGES
 from studio.ui.pages.editor_blocks import KINDS, fits_the_form
 from studio.ui.pages.editor_draft import Draft
+from trainer.certify import Certificate, ProbeResult, evidence_hash
 from trainer.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -84,6 +86,36 @@ async def test_filters_of_the_address_are_used(user: User, studio: Studio) -> No
     await user.open('/?topic=odd')
     await user.should_see('Topic is')
     assert [row['title'] for row in await table_rows(user)] == ['Task 1']
+
+
+async def test_certificates_are_shown_filtered_and_asked_for(user: User, studio: Studio) -> None:
+    ids = [studio.documents.create(task(number), title=f'Task {number}', status='published').id for number in range(3)]
+    for id, state in zip(ids, ('certified', 'failed'), strict=False):
+        hollow = ProbeResult(name='untouched workspace fails', ok=state == 'certified', detail='1.00', kind='untouched')
+        studio.certificates.keep(
+            Certificate(
+                state='certified' if state == 'certified' else 'failed',
+                hash=studio.documents.get(id).hash,
+                evidence=evidence_hash(()),
+                probes=(hollow,),
+                isolation='bubblewrap',
+                created_at=datetime.now(UTC),
+                duration_ms=1,
+            )
+        )
+    await user.open('/')
+    await user.should_see('Published')
+    assert [row['seal']['word'] for row in await table_rows(user)] == ['Uncertified', 'Failed', 'Certified']
+    await user.open('/?certificate=failed')
+    await user.should_see('Certificate is')
+    assert [row['title'] for row in await table_rows(user)] == ['Task 1']
+    await user.open('/train')
+    await user.should_see('1 certified')
+    await user.should_see('1 task has no certificate, 1 failed its certificate.')
+    await user.should_see('Leave out')
+    await user.open(f'/tasks/{ids[1]}')
+    await user.should_see('Failed for v1')
+    await user.should_see('Run again')
 
 
 async def test_the_editor_shows_problems_at_their_fields(user: User, studio: Studio) -> None:
