@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,15 @@ class Results:
     certificates: dict[str, Certificate] = field(default_factory=dict)
     refused: dict[str, RlvrError] = field(default_factory=dict)
     ended: RlvrError | None = None
+
+    def failures(self, titles: Mapping[str, str]) -> list[str]:
+        """A line for each task whose certificate failed: its title and the first thing that did not hold."""
+        made = [(id, one.failed[0]) for id, one in self.certificates.items() if one.failed]
+        return [f'{titles[id]}: {probe.name}, {probe.detail}' for id, probe in made]
+
+    def refusals(self, titles: Mapping[str, str]) -> list[str]:
+        """A line for each task that could not be certified at all."""
+        return [f'{titles[id]}: {error.message}' for id, error in self.refused.items()]
 
 
 class Certifying:

@@ -23,6 +23,7 @@ KEYS: Final = (
     ('mod⏎', 'Run the checker; start training'),
     ('modS', 'Save now (autosave is on)'),
     ('⏎', 'Open; run the tool call'),
+    ('C', 'Certify this task, or the selected ones'),
     ('X', 'Select the row under the pointer'),
     ('J K', 'Next, previous rollout or row'),
     ('[ ]', 'Previous, next step'),

@@ -65,13 +65,16 @@ class CertificateCard:
             return
         id = self._draft.view.id
         self._problem = None
-        results = await self._work.run([id])
+        try:
+            results = await self._work.run([id])
+        finally:
+            if not self._work.closed:
+                self._on_busy('')
         if self._work.closed:
             return
         if results.ended is not None or results.refused:
             error = results.ended or results.refused[id]
             self._problem = (error.message, error.hint)
-        self._on_busy('')
         await self.load()
 
     async def tick(self) -> None:

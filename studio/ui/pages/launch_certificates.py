@@ -27,6 +27,7 @@ class TaskSeals:
         self._certificates, self._on_change = certificates, on_change
         self._work = Certifying(certificates)
         self._progress: Text | None = None
+        self._drawn_busy = False
         self._client = ui.context.client
         self._timer = ui.timer(POLL_S, self._show_progress, active=False)
 
@@ -37,7 +38,7 @@ class TaskSeals:
 
     def draw(self, choice: TaskChoice) -> None:
         """Draw the counts, and the tasks without a certificate by name."""
-        self._progress = None
+        self._progress, self._drawn_busy = None, self._work.busy
         chosen = [row for row in choice.rows if row.id in choice.train]
         with ui.element('div').classes('hs hs-3 seals'):
             for state in ('certified', 'stale', 'uncertified', 'failed'):
@@ -95,12 +96,7 @@ class TaskSeals:
         self._timer.deactivate()
         await self._on_change()
         titles = {row.id: row.title for row in others}
-        lines = [
-            f'{titles[id]}: {made.failed[0].name}, {made.failed[0].detail}'
-            for id, made in results.certificates.items()
-            if made.failed
-        ]
-        lines += [f'{titles[id]}: {error.message}' for id, error in results.refused.items()]
+        lines = [*results.failures(titles), *results.refusals(titles)]
         with self._client.layout:
             if lines:
                 theme.toast(f'{plural(len(lines), "task")} not certified', 'bad', detail='\n'.join(lines[:_NAMED]))
@@ -108,7 +104,7 @@ class TaskSeals:
                 theme.toast(results.ended.message, 'bad', detail=results.ended.hint)
 
     async def _show_progress(self) -> None:
-        if self._work.busy and self._progress is None:
+        if self._work.busy != self._drawn_busy:
             await self._on_change()
         if self._progress is not None:
             self._progress.set_text(self._work.words)

@@ -74,12 +74,7 @@ class CertifyBar:
 def _tell(results: Results, titles: dict[str, str]) -> None:
     """Say how many hold, and of the others which and why."""
     held = sum(made.state == 'certified' for made in results.certificates.values())
-    failed = [
-        f'{titles[id]}: {made.failed[0].name}, {made.failed[0].detail}'
-        for id, made in results.certificates.items()
-        if made.failed
-    ]
-    refused = [f'{titles[id]}: {error.message}' for id, error in results.refused.items()]
+    failed, refused = results.failures(titles), results.refusals(titles)
     if held:
         theme.toast(f'{plural(held, "task")} certified')
     if failed:
