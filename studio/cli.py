@@ -137,9 +137,7 @@ def certify(
     from studio.commands.certify import certify_task
 
     raise typer.Exit(
-        certify_task(
-            task, solution, repeats=repeats, thorough=thorough, line=line, unsafe=unsafe_sandbox, as_json=json
-        )
+        certify_task(task, solution, repeats=repeats, thorough=thorough, line=line, unsafe=unsafe_sandbox, as_json=json)
     )
 
 
@@ -197,11 +195,17 @@ def doctor(json: Json = False) -> None:
 
 
 @sandbox_app.command('probe')
-def sandbox_probe(unsafe_sandbox: Unsafe = False, json: Json = False) -> None:
+def sandbox_probe(
+    unsafe_sandbox: Unsafe = False,
+    isolation: Annotated[
+        str, typer.Option(help='Kind of isolation: bubblewrap, landlock (weaker) or unsafe (none).')
+    ] = 'bubblewrap',
+    json: Json = False,
+) -> None:
     """Attack a sandbox and say what isolation is in force; exit 1 when it does not hold."""
     from studio.commands.machine import sandbox_probe
 
-    raise typer.Exit(sandbox_probe(unsafe=unsafe_sandbox, as_json=json))
+    raise typer.Exit(sandbox_probe('unsafe' if unsafe_sandbox else isolation, as_json=json))
 
 
 @models_app.command('list')

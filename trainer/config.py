@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from trainer.errors import ConfigError, FieldError
 from trainer.models import ModelInfo, Preset, find_model
 from trainer.requirements import parse_requirements
+from trainer.sandbox import Isolation
 from trainer.validation import Document, Invalid, note, validate
 
 BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
@@ -120,7 +121,7 @@ class RunConfig(CamelDocument):
     rlvr: bool = True
     model: str
     settings: Settings = Field(default_factory=Settings)
-    isolation: Literal['bubblewrap', 'unsafe'] = 'bubblewrap'
+    isolation: Isolation = 'bubblewrap'
     home: str = Field(default='', description='Data folder, for the Python environments of sandboxes.')
     lineage: dict[str, Any] = Field(default_factory=dict)
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import typer
 
@@ -37,11 +37,15 @@ class Finding:
     fix: str = ''
 
 
-def sandbox_probe(*, unsafe: bool, as_json: bool) -> int:
-    """Measure the isolation; 0 when it holds."""
+def sandbox_probe(name: str, *, as_json: bool) -> int:
+    """Measure a kind of isolation; 0 when it holds. Raises ``typer.BadParameter`` for an unknown name."""
+    from trainer.sandbox import Isolation
     from trainer.sandbox.probe import probe
 
-    report = probe('unsafe' if unsafe else 'bubblewrap')
+    kinds: dict[str, Isolation] = {kind: kind for kind in get_args(Isolation)}
+    if name not in kinds:
+        raise typer.BadParameter(f'{name!r} is none of {", ".join(kinds)}', param_hint='--isolation')
+    report = probe(kinds[name])
     if as_json:
         print_json([row.model_dump(mode='json') for row in report.rows])
     else:

@@ -41,7 +41,7 @@ def test_the_probe_proves_it():
     assert report.proven
     assert report.name == 'bubblewrap'
     assert report.fix == ''
-    assert len(report.rows) == 13
+    assert len(report.rows) == 15
     assert report.duration_ms < 5000
 
 

@@ -9,14 +9,16 @@ from typing import Final, Literal
 from trainer.errors import SandboxUnavailable
 from trainer.sandbox.bubblewrap import open_bubblewrap
 from trainer.sandbox.client import ServedSandbox
+from trainer.sandbox.landlock import open_landlock
 from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, Sandbox, SandboxSpec
 from trainer.sandbox.unsafe import open_unsafe
 
-Isolation = Literal['bubblewrap', 'unsafe']
-"""The kinds of isolation there are. ``unsafe`` is none, and never chosen unless it is named."""
+Isolation = Literal['bubblewrap', 'landlock', 'unsafe']
+"""The kinds of isolation there are. ``landlock`` is weaker and ``unsafe`` is none: never chosen unless named."""
 
 _OPEN: Final[Mapping[Isolation, Callable[[SandboxSpec], ServedSandbox]]] = {
     'bubblewrap': open_bubblewrap,
+    'landlock': open_landlock,
     'unsafe': open_unsafe,
 }
 

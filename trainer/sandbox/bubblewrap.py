@@ -21,6 +21,7 @@ from typing import IO, Final
 from trainer.errors import SandboxError, SandboxUnavailable
 from trainer.sandbox.client import Launched, ServedSandbox
 from trainer.sandbox.inside import server
+from trainer.sandbox.inside.confine import OLDEST_ABI, landlock_abi
 from trainer.sandbox.leftovers import remove_tree
 from trainer.sandbox.protocol import Mount, SandboxSpec
 from trainer.sandbox.python_env import sandbox_interpreter
@@ -42,7 +43,7 @@ _PASSWD: Final = 'root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:/
 _GROUP: Final = 'root:x:0:\nagent:x:1000:\n'
 _HOSTS: Final = '127.0.0.1 localhost sandbox\n::1 localhost\n'
 
-_ETC: Final = (
+ETC: Final = (
     'alternatives',
     'ld.so.cache',
     'mime.types',
@@ -138,7 +139,7 @@ def _system(passed: _Descriptors) -> list[str]:
     arguments += ['--dir', '/etc']
     for name, text in (('passwd', _PASSWD), ('group', _GROUP), ('hosts', _HOSTS)):
         arguments += ['--perms', '0444', '--ro-bind-data', passed.data(text.encode()), f'/etc/{name}']
-    for name in _ETC:
+    for name in ETC:
         arguments += ['--ro-bind-try', f'/etc/{name}', f'/etc/{name}']
     return arguments
 
@@ -193,7 +194,8 @@ def _find_bwrap() -> _Bwrap:
     if path is None:
         raise SandboxUnavailable(
             'bubblewrap is not installed',
-            hint='Install it: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora).',
+            hint='Install it: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora).'
+            + _weaker(),
         )
     return _features(path)
 
@@ -205,12 +207,22 @@ def _features(path: str) -> _Bwrap:
     return _Bwrap(path, ('--disable-userns',) if '--disable-userns' in text else ())
 
 
+def _weaker() -> str:
+    """Name the weaker isolation where this user has it; it is never taken without being named."""
+    if os.geteuid() == 0 or landlock_abi() < OLDEST_ABI:
+        return ''
+    return (
+        ' This machine also has the weaker isolation landlock, which has to be asked for by name: '
+        'rlvr sandbox probe --isolation landlock says what it lacks.'
+    )
+
+
 def _explain(said: str) -> SandboxError:
     """Turn what bubblewrap printed into an error with the fix."""
     reason = said.splitlines()[-1].removeprefix('bwrap: ')
     for pattern, hint in _FIXES:
         if pattern in said:
-            return SandboxUnavailable(f'bubblewrap cannot make a sandbox here: {reason}', hint=hint)
+            return SandboxUnavailable(f'bubblewrap cannot make a sandbox here: {reason}', hint=f'{hint}{_weaker()}')
     return SandboxError(f'bubblewrap could not start the sandbox: {reason}')
 
 

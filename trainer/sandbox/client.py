@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -16,6 +17,7 @@ from typing import Final, Self
 
 from trainer.errors import SandboxError
 from trainer.sandbox.inside import frames
+from trainer.sandbox.inside.members import descendants
 from trainer.sandbox.inside.tree import BadRecord, TreeWriter, read_tree
 from trainer.sandbox.limits import resource_limits, running_commands
 from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, SandboxSpec
@@ -311,17 +313,23 @@ def _encode(text: str) -> bytes:
 
 
 def _kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kill a launcher and the server below it; the server's namespace, if it has one, ends with it."""
-    try:
-        listed = Path(f'/proc/{process.pid}/task/{process.pid}/children').read_text(encoding='ascii')
-    except OSError:
-        listed = ''
-    for pid in [*map(int, listed.split()), process.pid]:
-        try:
-            os.kill(pid, 9)
-        except ProcessLookupError:
-            continue
+    """Kill a launcher and all below it; the server's namespace, if it has one, ends with it."""
+    # Stopped and killed last: those below belong to it as long as it is there, and can be found.
+    _signal(process.pid, signal.SIGSTOP)
+    killed: set[int] = set()
+    while new := set(descendants(process.pid)) - killed:
+        for pid in new:
+            _signal(pid, signal.SIGKILL)
+        killed |= new
+    _signal(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
 
 
 _open_sandboxes: weakref.WeakSet[ServedSandbox] = weakref.WeakSet()

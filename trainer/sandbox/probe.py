@@ -63,11 +63,12 @@ def probe(isolation: Isolation | None = None) -> ProbeReport:
     except RlvrError as error:
         rows = [ProbeRow(name='available', ok=False, detail=error.message)]
         fix = error.hint
-    if not fix and any(not row.ok for row in rows):
-        fix = 'Do not run code of a model you do not trust in this sandbox.'
+    missing = [row.name for row in rows if not row.ok]
+    if not fix and missing:
+        fix = f'Weaker sandbox, without: {", ".join(missing)}. Do not run code of a model you do not trust in it.'
     return ProbeReport(
         name=name,
-        proven=all(row.ok for row in rows),
+        proven=not missing,
         rows=tuple(rows),
         duration_ms=round((time.monotonic() - started) * 1000),
         fix=fix,
@@ -179,6 +180,7 @@ def _bait() -> Iterator[_Bait]:
                 'token': token,
                 'secret': str(secret),
                 'home': str(Path.home()),
+                'neighbour': neighbour.pid,
                 'tcp': listeners['TCP'].getsockname()[1],
                 'udp': listeners['UDP'].getsockname()[1],
                 'abstract': f'\0rlvr-probe-{token[:8]}',
@@ -194,7 +196,9 @@ def _bait() -> Iterator[_Bait]:
 _TITLES: Final = (
     ('network', 'no network'),
     ('files', 'no host files'),
-    ('processes', 'no host processes, no secret in an environment'),
+    ('processes', 'no host processes'),
+    ('environments', 'no secret in an environment'),
+    ('signals', 'no signals to the outside'),
     ('write', 'no writing outside the workspace'),
     ('privileges', 'no privileges'),
     ('namespaces', 'no new namespaces'),

@@ -106,8 +106,10 @@ _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, (16, 24)
 
 
-def seccomp_program(machine: str = '') -> bytes:
+def seccomp_program(machine: str = '', *, sockets: bool = True) -> bytes:
     """Return the filter for this machine's architecture (or ``machine``), ready for ``bwrap --seccomp``.
+
+    Without ``sockets`` no socket can be made, only a pair of connected ones: for sandboxes in the host's network.
 
     Raises ``SandboxUnavailable`` for an architecture whose call numbers are not known here.
     """
@@ -118,6 +120,7 @@ def seccomp_program(machine: str = '') -> bytes:
             hint='The sandbox runs on x86_64 and aarch64 Linux.',
         )
     index, audit = _MACHINES[machine]
+    families = _FAMILIES if sockets else ()
     program = [
         *((_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL)),
         (_LOAD, 0, 0, _NUMBER),
@@ -139,7 +142,7 @@ def seccomp_program(machine: str = '') -> bytes:
         _SOCKET[index],
         0,
         [
-            *(step for family in _FAMILIES for step in ((_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW))),
+            *(step for family in families for step in ((_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW))),
             _refuse(errno.EAFNOSUPPORT),
         ],
     )

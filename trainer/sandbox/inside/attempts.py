@@ -76,19 +76,41 @@ def _visible(path: str) -> bool:
 
 
 def processes(bait: dict[str, Any]) -> tuple[bool, str]:
-    """Find a process of the host, and a secret in anybody's environment."""
+    """See processes of the host."""
+    count = sum(name.isdigit() for name in os.listdir('/proc'))
+    # Oneself, the command server and perhaps a shell.
+    return count <= 3, f'{count} processes visible'
+
+
+def environments(bait: dict[str, Any]) -> tuple[bool, str]:
+    """Find a secret in anybody's environment."""
     token = bait['token'].encode()
-    count = leaks = 0
+    leaks = 0
     for name in os.listdir('/proc'):
         if name.isdigit():
-            count += 1
             try:
                 with open(f'/proc/{name}/environ', 'rb') as file:
                     leaks += token in file.read()
             except OSError:
                 continue
-    # Oneself, the command server and perhaps a shell.
-    return leaks == 0 and count <= 3, f'{count} processes visible, the secret found in {leaks}'
+    return leaks == 0, f'the secret found in {leaks}' if leaks else 'the secret was not found'
+
+
+def signals(bait: dict[str, Any]) -> tuple[bool, str]:
+    """Reach a process of the host, and the server of this sandbox, with a signal."""
+    reached = [name for name, pid in (('the host', bait['neighbour']), ('the server', os.getppid())) if _reaches(pid)]
+    return not reached, f'reached: {", ".join(reached)}' if reached else 'nobody outside could be reached'
+
+
+def _reaches(pid: int) -> bool:
+    # Signal 0 only asks; the first process of a namespace is shielded from what would end it by the kernel.
+    if pid == 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def write(bait: dict[str, Any]) -> tuple[bool, str]:
@@ -109,8 +131,9 @@ def privileges(bait: dict[str, Any]) -> tuple[bool, str]:
     """Look for capabilities and for a way to gain them."""
     with open('/proc/self/status', encoding='utf-8') as file:
         status = dict(line.split(':', 1) for line in file)
-    capabilities = any(int(status[name], 16) for name in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'))
+    capabilities = any(int(status[name], 16) for name in ('CapInh', 'CapPrm', 'CapEff', 'CapAmb'))
     flags = int(status['NoNewPrivs']), int(status['Seccomp'])
+    # The bounding set says what might be gained, which the flag NoNewPrivs rules out.
     held = not capabilities and flags == (1, 2) and os.getuid() != 0
     filtered = 'filtered' if flags[1] == 2 else 'not filtered'
     return held, f'user {os.getuid()}, {"some" if capabilities else "no"} capabilities, system calls {filtered}'
@@ -206,6 +229,8 @@ ATTEMPTS: dict[str, Callable[[dict[str, Any]], tuple[bool, str]]] = {
     'network': network,
     'files': files,
     'processes': processes,
+    'environments': environments,
+    'signals': signals,
     'write': write,
     'privileges': privileges,
     'namespaces': namespaces,

@@ -11,6 +11,13 @@ from . import frames
 from .members import Members
 from .signals import SIGPIPE, SIGXFSZ
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Spawn = Callable[[bytes, list[bytes], dict[bytes, bytes], list[Any]], int]
+
 TICK_S = 0.1
 CHUNK = 65536
 CHANNEL_FD = 3
@@ -27,16 +34,27 @@ class Commands:
     """Runs commands for one sandbox, one at a time.
 
     ``control`` is the socket to the host, ``wakeup`` a descriptor that becomes readable when a child ends,
-    ``memory`` and ``inodes`` are caps, ``keep`` the bytes of output that are kept.
+    ``memory`` and ``inodes`` are caps, ``keep`` the bytes of output that are kept, ``spawn`` starts a program.
     """
 
-    def __init__(self, members: Members, control: int, wakeup: int, *, memory: int, inodes: int, keep: int) -> None:
+    def __init__(
+        self,
+        members: Members,
+        control: int,
+        wakeup: int,
+        *,
+        memory: int,
+        inodes: int,
+        keep: int,
+        spawn: Spawn | None = None,
+    ) -> None:
         self._members = members
         self._control = control
         self._wakeup = wakeup
         self._memory = memory
         self._inodes = inodes
         self._keep = keep
+        self._spawn = spawn or _spawn
         self._null = os.open('/dev/null', os.O_RDONLY)
         # Kept open: a command may take away the rights to its own folder.
         self._root = os.open('.', os.O_PATH | os.O_CLOEXEC)
@@ -54,7 +72,7 @@ class Commands:
         if channel is not None:
             actions.append((os.POSIX_SPAWN_DUP2, channel.theirs, CHANNEL_FD))
         try:
-            pid = os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=(SIGPIPE, SIGXFSZ))
+            pid = self._spawn(program, argv, env, actions)
         except OSError as error:
             os.close(reader)
             return _not_started(NOT_STARTED, argv[0] + b': ' + (error.strerror or 'cannot be run').encode() + b'\n')
@@ -115,6 +133,10 @@ class Commands:
     def _files(self) -> int:
         usage = os.fstatvfs(self._root)
         return usage.f_files - usage.f_ffree
+
+
+def _spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], actions: list[Any]) -> int:
+    return os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigdef=(SIGPIPE, SIGXFSZ))
 
 
 class Output:

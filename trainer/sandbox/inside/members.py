@@ -30,13 +30,7 @@ class Descendants:
 
     def pids(self) -> list[int]:
         """Children, their children and so on, as far as the kernel lists them."""
-        found: list[int] = []
-        queue = [os.getpid()]
-        while queue:
-            children = _children(queue.pop())
-            found += children
-            queue += children
-        return found
+        return descendants(os.getpid())
 
     def kill(self) -> None:
         """Send SIGKILL to each; a process that forks meanwhile is caught by the next call."""
@@ -88,6 +82,17 @@ class Members:
         if resident <= enough:
             return resident
         return sum(_proportional(pid) for pid in pids)
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, their children and so on."""
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        children = _children(queue.pop())
+        found += children
+        queue += children
+    return found
 
 
 def _children(pid: int) -> list[int]:

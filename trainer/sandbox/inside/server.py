@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .commands import Spawn
+    from .confine import Confined
+
 OOM_SCORE = b'500'
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -29,17 +32,27 @@ def main() -> None:
     control = int(sys.argv[1])
     os.set_inheritable(control, False)
     try:
-        server = Server(control)
+        server = Server(control, _confined(sys.argv[2]).spawn if len(sys.argv) > 2 else None)
         frames.send(control, frames.OK, [])
         server.serve()
     except (EOFError, HostGone, BrokenPipeError, ConnectionResetError):
         return
 
 
+def _confined(rules: str) -> Confined:
+    """Read how programs are to be confined; only the host without namespaces asks for it."""
+    import json
+
+    from .confine import Confined
+
+    given = json.loads(rules)
+    return Confined(given['readable'], given['writable'], bytes.fromhex(given['program']), given['processes'])
+
+
 class Server:
     """One workspace, its processes and its host. The first message configures it."""
 
-    def __init__(self, control: int) -> None:
+    def __init__(self, control: int, spawn: Spawn | None = None) -> None:
         kind, fields = frames.receive(control)
         if kind != frames.CONFIGURE:
             raise frames.BrokenFrame('the first message has to configure the server')
@@ -55,7 +68,9 @@ class Server:
         self._files = Workspace(self._root)
         # A host folder shares its file system with everything else: its count of files says nothing.
         watched = self._inodes if self._alone else sys.maxsize
-        self._commands = Commands(self._members, control, _wakeup(), memory=int(memory), inodes=watched, keep=int(keep))
+        self._commands = Commands(
+            self._members, control, _wakeup(), memory=int(memory), inodes=watched, keep=int(keep), spawn=spawn
+        )
         self._answers: dict[bytes, Callable[[list[bytes]], list[bytes]]] = {
             frames.RUN: self._run,
             frames.READ: lambda fields: [self._files.read(fields[0], int(fields[1]))],
