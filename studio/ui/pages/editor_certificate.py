@@ -17,7 +17,7 @@ from studio.ui.pages.editor_draft import Draft
 from trainer.certify import Certificate
 from trainer.errors import RlvrError
 
-_HOW: Final = 'Do the task in the playground, then choose Keep steps, As reference solution.'
+_HOW: Final = 'Do the task in the playground, then keep your steps as the reference.'
 
 
 class CertificateCard:
