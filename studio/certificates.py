@@ -44,7 +44,7 @@ class Certificates:
         certificate = certify(
             task,
             home=self._settings.home,
-            isolation='unsafe' if self._settings.unsafe_sandbox else 'bubblewrap',
+            isolation=self._settings.sandbox,
             repeats=repeats,
             on_progress=on_progress,
             cancel=cancel,

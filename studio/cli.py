@@ -198,8 +198,8 @@ def doctor(json: Json = False) -> None:
 def sandbox_probe(
     unsafe_sandbox: Unsafe = False,
     isolation: Annotated[
-        str, typer.Option(help='Kind of isolation: bubblewrap, landlock (weaker) or unsafe (none).')
-    ] = 'bubblewrap',
+        str, typer.Option(help='Kind: bubblewrap, landlock (weaker) or unsafe (none); without it, the one in force.')
+    ] = '',
     json: Json = False,
 ) -> None:
     """Attack a sandbox and say what isolation is in force; exit 1 when it does not hold."""

@@ -125,7 +125,7 @@ class Runs(RunRecords):
             created_at=datetime.now(UTC),
             model=model,
             settings=_switched_on(parsed),
-            isolation='unsafe' if self._settings.unsafe_sandbox else 'bubblewrap',
+            isolation=self._settings.sandbox,
             home=str(self._settings.home.resolve()),
             lineage={'studio': __version__},
         )

@@ -16,7 +16,6 @@ from studio.settings import Settings
 from studio.store.database import Database
 from studio.supervisor import Supervisor
 from trainer.errors import ConfigError
-from trainer.sandbox import Isolation
 
 
 class Studio:
@@ -33,9 +32,8 @@ class Studio:
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
         self.certificates = Certificates(self.database, self.settings)
-        isolation: Isolation = 'unsafe' if self.settings.unsafe_sandbox else 'bubblewrap'
-        self.sandbox = SandboxStatus(isolation)
-        self.playground = Playground(self.settings.home, isolation)
+        self.sandbox = SandboxStatus(self.settings.sandbox)
+        self.playground = Playground(self.settings.home, self.settings.sandbox)
         self.supervisor = Supervisor(
             self.database,
             self.runs,

@@ -10,6 +10,8 @@ import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from trainer.sandbox import Isolation
+
 
 class Settings(BaseSettings):
     """Where the studio listens, where it keeps its data, and what it may do."""
@@ -24,10 +26,18 @@ class Settings(BaseSettings):
     open_browser: bool = Field(default=True, description='Open a browser window at start.')
     native: bool = Field(default=False, description='Show the studio in its own window instead of a browser.')
     unsafe_sandbox: bool = Field(default=False, description='Run model-written code without isolation.')
+    isolation: Isolation = Field(
+        default='bubblewrap', description='Isolation of model-written code; landlock is weaker, unsafe is none.'
+    )
     database: str = Field(default='', description='SQLAlchemy URL; empty: a SQLite file in the data folder.')
     stop_grace_s: float = Field(
         default=8.0, ge=0, le=3600, description='Seconds a trainer gets to end by itself when it is stopped.'
     )
+
+    @property
+    def sandbox(self) -> Isolation:
+        """The isolation that was asked for; only bubblewrap needs no asking."""
+        return 'unsafe' if self.unsafe_sandbox else self.isolation
 
     @property
     def database_url(self) -> str:

@@ -43,6 +43,7 @@ def sandbox_probe(name: str, *, as_json: bool) -> int:
     from trainer.sandbox.probe import probe
 
     kinds: dict[str, Isolation] = {kind: kind for kind in get_args(Isolation)}
+    name = name or settings().sandbox
     if name not in kinds:
         raise typer.BadParameter(f'{name!r} is none of {", ".join(kinds)}', param_hint='--isolation')
     report = probe(kinds[name])

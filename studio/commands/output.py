@@ -86,16 +86,17 @@ def isolation(*, unsafe: bool) -> Isolation:
 
     Making a sandbox takes about a tenth of a second, and is the only proof that one can be made.
     """
-    if unsafe:
-        return 'unsafe'
+    kind: Isolation = 'unsafe' if unsafe else settings().sandbox
+    if kind == 'unsafe':
+        return kind
     from trainer.errors import SandboxUnavailable
     from trainer.sandbox import open_sandbox
 
     try:
-        open_sandbox(isolation='bubblewrap').close()
+        open_sandbox(isolation=kind).close()
     except SandboxUnavailable as error:
         raise SandboxUnavailable(
             f'Refused to run model-written code without isolation: {error.message}',
             hint=f'{error.hint} Or accept the risk with --unsafe-sandbox.'.strip(),
         ) from error
-    return 'bubblewrap'
+    return kind

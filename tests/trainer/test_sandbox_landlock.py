@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import trainer
 from studio.cli import app
+from studio.settings import Settings
 from trainer.errors import SandboxUnavailable
 from trainer.sandbox import bubblewrap, landlock, open_sandbox
 from trainer.sandbox.inside.confine import OLDEST_ABI, landlock_abi
@@ -345,3 +346,14 @@ def test_the_command_line_probes_the_kind_that_is_named():
     weaker = CliRunner().invoke(app, ['sandbox', 'probe', '--isolation', 'landlock'])
     assert weaker.exit_code == 1
     assert 'landlock' in weaker.output
+
+
+def test_it_is_in_force_when_the_settings_name_it(monkeypatch, tmp_path):
+    assert Settings(home=tmp_path).sandbox == 'bubblewrap'
+    monkeypatch.setenv('RLVR_ISOLATION', 'landlock')
+    assert Settings(home=tmp_path).sandbox == 'landlock'
+    assert Settings(home=tmp_path, unsafe_sandbox=True).sandbox == 'unsafe'
+    assert 'landlock' in CliRunner().invoke(app, ['sandbox', 'probe']).output
+    monkeypatch.setenv('RLVR_ISOLATION', 'docker')
+    with pytest.raises(ValueError, match='landlock'):
+        Settings(home=tmp_path)

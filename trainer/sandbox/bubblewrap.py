@@ -212,8 +212,8 @@ def _weaker() -> str:
     if os.geteuid() == 0 or landlock_abi() < OLDEST_ABI:
         return ''
     return (
-        ' This machine also has the weaker isolation landlock, which has to be asked for by name: '
-        'rlvr sandbox probe --isolation landlock says what it lacks.'
+        ' This machine also has the weaker isolation landlock, which is taken only when asked for with '
+        'RLVR_ISOLATION=landlock; rlvr sandbox probe --isolation landlock says what it lacks.'
     )
 
 
