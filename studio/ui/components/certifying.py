@@ -22,6 +22,11 @@ class Results:
     refused: dict[str, RlvrError] = field(default_factory=dict)
     ended: RlvrError | None = None
 
+    @property
+    def ended_kind(self) -> str:
+        """How loud the end is to be told: what the user cancelled is no error."""
+        return 'warn' if isinstance(self.ended, Cancelled) else 'bad'
+
     def failures(self, titles: Mapping[str, str]) -> list[str]:
         """A line for each task whose certificate failed: its title and the first thing that did not hold."""
         made = [(id, one.failed[0]) for id, one in self.certificates.items() if one.failed]

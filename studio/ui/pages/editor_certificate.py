@@ -14,7 +14,7 @@ from studio.ui.components.certifying import Certifying
 from studio.ui.components.elements import Button, Icon, Text, note
 from studio.ui.components.wording import ago
 from studio.ui.pages.editor_draft import Draft
-from trainer.certify import Certificate
+from trainer.certify import Cancelled, Certificate
 from trainer.errors import RlvrError
 
 _HOW: Final = 'Do the task in the playground, then keep your steps as the reference.'
@@ -32,6 +32,7 @@ class CertificateCard:
         self._certificate: Certificate | None = None
         self._of: int | None = None
         self._problem: tuple[str, str] | None = None
+        self._was_cancelled = False
         self._revision = -1
         self._shown: Any = None
         self._progress: Text | None = None
@@ -53,7 +54,7 @@ class CertificateCard:
 
     def refuse(self, message: str, hint: str) -> None:
         """Say in place why nothing was started."""
-        self._problem = (message, hint)
+        self._problem, self._was_cancelled = (message, hint), False
         self._draw()
         self._card.client.run_javascript(
             f'getHtmlElement({self._card.id})?.scrollIntoView({{block: "nearest", behavior: "smooth"}})'
@@ -64,7 +65,7 @@ class CertificateCard:
         if self._work.busy:
             return
         id = self._draft.view.id
-        self._problem = None
+        self._problem, self._was_cancelled = None, False
         try:
             results = await self._work.run([id])
         finally:
@@ -74,7 +75,9 @@ class CertificateCard:
             return
         if results.ended is not None or results.refused:
             error = results.ended or results.refused[id]
-            self._problem = (error.message, error.hint)
+            hint = 'What was proven before stays.' if isinstance(error, Cancelled) and self._certificate else error.hint
+            self._problem = (error.message, hint)
+            self._was_cancelled = isinstance(error, Cancelled)
         await self.load()
 
     async def tick(self) -> None:
@@ -116,8 +119,9 @@ class CertificateCard:
             self._draw_seal(made, when)
             if self._problem is not None:
                 with ui.element('div').classes('pad'):
-                    note(self._problem[1], 'bad', icon='circle-alert', lead=f'{self._problem[0].rstrip(".")}.')
-            if self._state == 'stale':
+                    kind, icon = ('', 'info') if self._was_cancelled else ('bad', 'circle-alert')
+                    note(self._problem[1], kind, icon=icon, lead=f'{self._problem[0].rstrip(".")}.')
+            if self._state == 'stale' and not self._work.busy:
                 with ui.element('div').classes('pad'):
                     note(self._why_stale(), 'warn', icon='clock')
             if made is not None:

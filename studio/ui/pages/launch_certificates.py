@@ -101,7 +101,7 @@ class TaskSeals:
             if lines:
                 theme.toast(f'{plural(len(lines), "task")} not certified', 'bad', detail='\n'.join(lines[:_NAMED]))
             if results.ended is not None:
-                theme.toast(results.ended.message, 'bad', detail=results.ended.hint)
+                theme.toast(results.ended.message, results.ended_kind, detail=results.ended.hint)
 
     async def _show_progress(self) -> None:
         if self._work.busy != self._drawn_busy:

@@ -83,4 +83,4 @@ def _tell(results: Results, titles: dict[str, str]) -> None:
         text = f'{plural(len(refused), "task")} cannot be certified'
         theme.toast(text, 'bad', detail='\n'.join(refused[:_NAMED]))
     if results.ended is not None:
-        theme.toast(results.ended.message, 'bad', detail=results.ended.hint)
+        theme.toast(results.ended.message, results.ended_kind, detail=results.ended.hint)
