@@ -4,8 +4,8 @@ Programs may read the system's programs and libraries and change the workspace a
 no sockets but socket pairs, and send no signal to anybody outside. What is lost against bubblewrap:
 
 - There is no PID namespace: /proc shows all processes of the host with their command lines (not their environments),
-  and if the command server is killed from outside the sandbox (by the kernel, short of memory), programs that left its
-  children's families may live on.
+  and if the command server is killed from outside the sandbox (by the kernel, short of memory), programs that it had
+  started may live on. They are ended one by one, by number, until none is left.
 - Workspace and temporary folder are folders of the host: nothing caps their disk space or number of files.
 - The limit on processes is shared with all others of the same user.
 - Landlock does not cover changes of mode, owner, times and attributes: programs can make them to any file that the user
