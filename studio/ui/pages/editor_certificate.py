@@ -10,9 +10,9 @@ from nicegui import run, ui
 from studio.document_views import CertificateState
 from studio.services import Studio
 from studio.ui.components.certificate import SEALS, certificate_lines, short_hash
-from studio.ui.components.certifying import Certifying
 from studio.ui.components.elements import Button, Icon, Text, note
 from studio.ui.components.wording import ago
+from studio.ui.pages.certifying import Certifying
 from studio.ui.pages.editor_draft import Draft
 from trainer.certify import Cancelled, Certificate
 from trainer.errors import RlvrError

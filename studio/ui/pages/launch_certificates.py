@@ -11,9 +11,9 @@ from studio.certificates import Certificates
 from studio.document_views import DocumentRow
 from studio.ui import theme
 from studio.ui.components.certificate import SEALS, seal
-from studio.ui.components.certifying import Certifying
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.wording import plural
+from studio.ui.pages.certifying import Certifying
 from studio.ui.pages.launch_tasks import TaskChoice
 
 POLL_S: Final = 0.25

@@ -9,10 +9,10 @@ from nicegui import ui
 
 from studio.services import Studio
 from studio.ui import theme
-from studio.ui.components.certifying import Certifying, Results
 from studio.ui.components.elements import Button
 from studio.ui.components.task_table import TaskTable
 from studio.ui.components.wording import plural
+from studio.ui.pages.certifying import Certifying, Results
 
 POLL_S: Final = 0.25
 _NAMED: Final = 5
