@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 import sys
@@ -36,6 +37,7 @@ def run(settings: Settings) -> None:
     protect(app, settings)
     theme.serve_assets()
     _add_routes(studio)
+    logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if not is_loopback(settings.host):
         sys.stderr.write(
             f'Warning: the studio listens on {settings.host}. Whoever can reach this machine can run code on it.\n'
@@ -74,6 +76,12 @@ def claim_port(host: str, port: int) -> None:
             raise ConfigError(
                 f'Cannot listen on {host}:{port}: {error.strerror}.', hint='Choose another --host or --port.'
             ) from error
+
+
+def _somebody_stayed(record: logging.LogRecord) -> bool:
+    """Leave out what Starlette reports, with a traceback, when a browser goes away in the middle of a request."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, RuntimeError) and str(error) == 'No response returned.')
 
 
 def _add_routes(studio: Studio) -> None:

@@ -13,9 +13,9 @@ import torch
 from transformers import set_seed
 
 from trainer.adapters import save_adapter, write_model_card
-from trainer.config import Plan, RunConfig, resolve
+from trainer.config import NO_PACKAGES, Plan, RunConfig, resolve
 from trainer.engines import open_engine
-from trainer.errors import SandboxUnavailable
+from trainer.errors import ConfigError, FieldError, SandboxUnavailable
 from trainer.evaluate import Evaluation, evaluate
 from trainer.events import Metrics, RunState
 from trainer.grpo import GrpoRun
@@ -118,6 +118,13 @@ def run_stages(folder: RunFolder, journal: Journal) -> Ending:
 def _prepare(folder: RunFolder, journal: Journal) -> Run:
     config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
     model, plan = resolve(config, len(tasks))
+    if config.settings.rl.pip_packages:
+        # Checkers that miss their packages would give errors all the way: better none of it.
+        raise ConfigError(
+            f'pipPackages: {NO_PACKAGES}',
+            [FieldError(loc='rl.pipPackages', msg=NO_PACKAGES)],
+            hint='Remove pipPackages.',
+        )
     _write(folder.path / 'plan.json', plan.model_dump(mode='json'))
     for note in plan.notes:
         journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)

@@ -168,6 +168,15 @@ def test_a_run_that_cannot_start_says_why_within_seconds(tmp_path: Path) -> None
     assert 'nowhere' in reason
 
 
+def test_packages_that_cannot_be_installed_end_a_run_before_it_begins(tmp_path: Path) -> None:
+    folder = make(tmp_path / 'run', read_manifest(TUTORIAL)[:1], rl={'enabled': True, 'pipPackages': ['tomli==2.2.1']})
+    assert start(folder).wait(timeout=60) == 1
+    events, _ = read_events(folder.events)
+    state, reason = state_of(events, folder.exit(), folder.claim())
+    assert state == 'failed'
+    assert 'pipPackages' in reason
+
+
 def test_held_out_is_measured_with_its_interval(finished: RunFolder) -> None:
     result = json.loads((finished.path / 'evaluation-before.json').read_text())
     assert result['attempts'] + result['errors'] == 4
