@@ -129,8 +129,7 @@ class EventWriter:
         with self._lock:
             self._seq += 1
             line = event.model_copy(update={'seq': self._seq, 'time': round(time.time(), 3)})
-            payload = line.model_dump(mode='json', exclude_none=True)
-            self._file.write(json.dumps(payload, ensure_ascii=False, allow_nan=False).encode('utf-8') + b'\n')
+            self._file.write(json.dumps(as_json(line), ensure_ascii=False, allow_nan=False).encode('utf-8') + b'\n')
             return self._seq
 
     def close(self) -> None:

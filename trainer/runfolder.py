@@ -123,7 +123,7 @@ class RunFolder:
         if held_out:
             write_manifest(folder.held_out, held_out)
         # What the user did not set stays unset: the model's preset decides, and plan.json says what it decided.
-        _write_json(path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
+        write_json(path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
         return folder
 
     def config(self) -> RunConfig:
@@ -148,7 +148,7 @@ class RunFolder:
 
     def write_claim(self, claim: Claim) -> None:
         """Say who runs this folder."""
-        _write_json(self.path / 'claim.json', claim.model_dump())
+        write_json(self.path / 'claim.json', claim.model_dump())
 
     def exit(self) -> Exit | None:
         """How the process ended, if that is known."""
@@ -157,7 +157,7 @@ class RunFolder:
 
     def write_exit(self, ended: Exit) -> None:
         """Record how the process ended."""
-        _write_json(self.path / 'exit.json', ended.model_dump(exclude_none=True))
+        write_json(self.path / 'exit.json', ended.model_dump(exclude_none=True))
 
     def request(self, what: str) -> None:
         """Ask the trainer for something: ``stop`` or ``checkpoint``."""
@@ -212,7 +212,7 @@ def state_of(events: Iterable[AnyEvent], ended: Exit | None, claim: Claim | None
     return 'interrupted', 'the process is gone and left no exit code'
 
 
-def _write_json(path: Path, data: object) -> None:
+def write_json(path: Path, data: object) -> None:
     """Write whole or not at all."""
     partial = path.with_name(path.name + f'.{os.getpid()}.tmp')
     partial.write_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n', encoding='utf-8')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from trainer.policy import load_model, load_tokenizer
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
-from trainer.runfolder import RunFolder
+from trainer.runfolder import RunFolder, write_json
 from trainer.sandbox.probe import probe
 from trainer.sandbox.python_env import base_environment
 from trainer.task import TaskFile
@@ -102,7 +101,7 @@ def run_stages(folder: RunFolder, journal: Journal) -> Ending:
     state: Literal['finished', 'stopped', 'failed'] = 'finished'
     if stage.failed or stopped:
         state = 'failed' if stage.failed else 'stopped'
-    _write(
+    write_json(
         folder.path / 'summary.json',
         {
             'state': state,
@@ -125,7 +124,7 @@ def _prepare(folder: RunFolder, journal: Journal) -> Run:
             [FieldError(loc='rl.pipPackages', msg=NO_PACKAGES)],
             hint='Remove pipPackages.',
         )
-    _write(folder.path / 'plan.json', plan.model_dump(mode='json'))
+    write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
     for note in plan.notes:
         journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
     isolation = probe(config.isolation)
@@ -133,7 +132,7 @@ def _prepare(folder: RunFolder, journal: Journal) -> Run:
     held = any(row.ok for row in isolation.rows)
     if not isolation.proven and (config.isolation == 'bubblewrap' or not held):
         raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
-    _write(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
+    write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
     journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
     hardware = detect()
     journal.notice(f'Device: {hardware.name}, {hardware.precision}')
@@ -164,12 +163,8 @@ def _measure(run: Run, policy: Any, stage: Literal['before', 'after'], *, step: 
     finally:
         player.close()
     name = f'evaluation-{stage}.json'
-    _write(run.folder.path / name, result.model_dump(mode='json'))
+    write_json(run.folder.path / name, result.model_dump(mode='json'))
     run.journal.artifact('evaluation', name)
     if result.mean is not None:
         run.journal.write(Metrics(step=step, values={'held_out/success': result.mean}))
     return result
-
-
-def _write(path: Path, data: object) -> None:
-    path.write_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n', encoding='utf-8')
