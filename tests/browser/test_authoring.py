@@ -77,11 +77,12 @@ def run_tool(page: Page, command: str) -> None:
 
 
 def check(page: Page) -> Locator:
-    """Run the checker by its shortcut and return the badge of the verdict."""
+    """Run the checker by its shortcut, wait for a verdict that was not there before, and return its badge."""
+    badge = page.locator('.verd .vb')
+    earlier = badge.get_attribute('id') if badge.count() else 'none'
     page.keyboard.press('Control+Enter')
-    expect(page.locator('.play .chip').first).to_contain_text('Checking', timeout=5_000)
-    expect(page.locator('.play .chip').first).not_to_contain_text('Checking', timeout=30_000)
-    return page.locator('.verd .vb')
+    expect(page.locator(f'.verd .vb:not(#{earlier})')).to_be_visible(timeout=30_000)
+    return badge
 
 
 def test_the_first_page_is_there_within_three_seconds(server: Server, page: Page) -> None:
@@ -320,17 +321,20 @@ def test_one_slow_check_freezes_nobody_and_can_be_cancelled(server: Server, new_
     new_task(one, server)
     prompt(one).fill('slow')
     checker_code(one).click()
-    one.keyboard.type('sleep 25')
+    one.keyboard.type('sleep 55')
     expect(status(one)).to_contain_text('v1')
     one.keyboard.press('Control+Enter')
-    expect(one.locator('.play .chip').first).to_contain_text('Checking', timeout=15_000)
+    chip = one.locator('.play .chip').first
+    expect(chip).to_contain_text('Checking', timeout=20_000)
     two = new_page()
     two.goto(one.url)
-    expect(prompt(two)).to_be_visible(timeout=3_000)
+    expect(prompt(two)).to_be_visible()
     two.get_by_role('link', name='Settings').first.click()
-    expect(two.get_by_role('heading', level=1, name='Settings')).to_be_visible(timeout=2_000)
+    expect(two.get_by_role('heading', level=1, name='Settings')).to_be_visible()
+    # The second tab was answered while the first still waited for its checker.
+    expect(chip).to_contain_text('Checking')
     one.get_by_role('button', name='Cancel').click()
-    expect(one.locator('.play .chip').first).not_to_contain_text('Checking', timeout=5_000)
+    expect(chip).not_to_contain_text('Checking', timeout=20_000)
     expect(one.locator('.vb')).to_have_count(0)
 
 
