@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +70,18 @@ def attempt(
     records: list[StepRecord] = []
     try:
         python = environment or base_environment(home)
-        with tempfile.TemporaryDirectory(prefix='rlvr-attempt-', ignore_cleanup_errors=True) as folder:
-            final = Path(folder) / 'work'
-            final.mkdir()
-            with prepare(task, home=home, isolation=isolation, environment=python) as sandbox:
-                _write(sandbox, files)
-                for step in steps:
-                    _stop_if(cancel)
-                    records.append(_replay(sandbox, step))
-                    if on_step is not None:
-                        on_step(records[-1])
+        with prepare(task, home=home, isolation=isolation, environment=python) as sandbox:
+            _write(sandbox, files)
+            for step in steps:
                 _stop_if(cancel)
-                sandbox.snapshot(final)
-            verdict = grade(task.checker, task.setup_files, final, home=home, isolation=isolation, environment=python)
+                records.append(_replay(sandbox, step))
+                if on_step is not None:
+                    on_step(records[-1])
+            _stop_if(cancel)
+            with final_workspace(sandbox) as final:
+                verdict = grade(
+                    task.checker, task.setup_files, final, home=home, isolation=isolation, environment=python
+                )
     except Cancelled:
         raise
     except (SandboxError, PathRefused) as error:
@@ -110,6 +110,19 @@ def prepare(
         sandbox.close()
         raise
     return sandbox
+
+
+@contextmanager
+def final_workspace(sandbox: Sandbox) -> Iterator[Path]:
+    """End every process of an episode and lend a host copy of what it left; the sandbox cannot be used afterwards.
+
+    Raises ``SandboxError`` and ``OSError`` where it cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix='rlvr-final-', ignore_cleanup_errors=True) as folder:
+        final = Path(folder) / 'work'
+        final.mkdir()
+        sandbox.snapshot(final)
+        yield final
 
 
 def workbench_spec(

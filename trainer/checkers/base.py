@@ -46,6 +46,8 @@ class CheckContext:
     """The task's setup files, path → text: what the author wrote, never what the candidate left."""
     open_sandbox: Callable[..., Sandbox]
     """Opens a fresh sandbox over a copy of ``workspace``, or of the host folder given as ``workspace=``."""
+    author_tests: Path
+    """Host folder with the lists of tests that author's files define, as this sandbox's Python sees them."""
     protected: frozenset[str] = frozenset()
     """Which of the author's files were restored."""
 

@@ -102,7 +102,8 @@ def _graded(
         def open_one(*, workspace: Path | None = None) -> Sandbox:
             return open_sandbox(replace(spec, workspace=workspace or final), isolation=isolation)
 
-        context = CheckContext(final, author_files, open_one, protected)
+        lists = home / 'author-tests' / python.key
+        context = CheckContext(final, author_files, open_one, lists, protected)
         verdict = checker.check(context)
     if too_large and verdict.outcome in ('failed', 'partial'):
         verdict = verdict.model_copy(update={'reason': f'{verdict.reason}; left out of the check: {too_large[0]}'})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from trainer.checkers.author_tests import author_tests
 from trainer.checkers.base import CheckContext
 from trainer.checkers.private_run import run_privately
 from trainer.errors import CheckerError
@@ -19,21 +17,19 @@ MODULES: Final = ('watch', 'integrity', 'equality', 'sources', 'expected', 'ledg
 GRACE_S: Final = 2.0
 """Seconds the runner has beyond the limit to say that the tests took too long."""
 MAX_ITEMS: Final = 1000
-MAX_REMEMBERED: Final = 1000
 
 
 def check_tests(tests: Sequence[str], test_paths: Sequence[str], timeout_s: float, context: CheckContext) -> Verdict:
     """Run the author's tests over the workspace. Raises ``CheckerError`` or ``SandboxError``."""
+    test_args = [*(path for path in test_paths if '::' in path), *_whole_files(tests, test_paths)]
+    expected = author_tests(tests, test_args, timeout_s, context)
     request: dict[str, Any] = {
         'sources': dict(context.author_files),
         'trusted': sorted({*context.protected, *tests}),
         'test_files': list(tests),
-        'test_args': [*(path for path in test_paths if '::' in path), *_whole_files(tests, test_paths)],
+        'test_args': test_args,
         'timeout_s': timeout_s,
     }
-    remembered = _key(request)
-    with _lock:
-        request['expected'] = _expected.get(remembered)
     with context.open_sandbox() as sandbox:
         result, said = run_privately(sandbox, MODULES, request, timeout_s=timeout_s + GRACE_S)
     answer = {key: value for part in said for key, value in part.items()}
@@ -41,9 +37,6 @@ def check_tests(tests: Sequence[str], test_paths: Sequence[str], timeout_s: floa
         raise CheckerError(f'The tests cannot run: {answer["author_error"]}', output=result.text)
     if not answer:
         raise CheckerError('The test runner did not start', output=result.text)
-    expected = {str(name): int(count) for name, count in answer.get('expected', {}).items()}
-    if expected:
-        _remember(remembered, expected)
     if 'tampered' in answer:
         items = _missing(expected, str(answer['tampered']))
         return Verdict.scored(0.0, str(answer['tampered']), items=items, output=result.text, tampered=True)
@@ -54,23 +47,6 @@ def check_tests(tests: Sequence[str], test_paths: Sequence[str], timeout_s: floa
         return _count(expected, answer, result)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckerError(f'The answer of the test runner cannot be read: {error}', output=result.text) from error
-
-
-_expected: dict[str, dict[str, int]] = {}
-_lock = threading.Lock()
-
-
-def _key(request: Mapping[str, Any]) -> str:
-    parts = {name: request[name] for name in ('sources', 'test_files', 'test_args')}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _remember(key: str, expected: dict[str, int]) -> None:
-    """Keep which tests the author's files define: no candidate had a part in finding out."""
-    with _lock:
-        if len(_expected) >= MAX_REMEMBERED:
-            _expected.clear()
-        _expected[key] = expected
 
 
 def _whole_files(tests: Sequence[str], test_paths: Sequence[str]) -> list[str]:

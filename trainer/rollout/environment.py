@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainer.attempt import prepare
+from trainer.attempt import final_workspace, prepare
 from trainer.checkers.grading import grade
 from trainer.errors import SandboxError
 from trainer.recording import Change
@@ -109,22 +108,19 @@ class TfcodeEnv:
         if self._spec is None or self._sandbox is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
         spec = self._spec
-        with tempfile.TemporaryDirectory(prefix='rlvr-episode-', ignore_cleanup_errors=True) as folder:
-            final = Path(folder) / 'work'
-            final.mkdir()
-            try:
-                self._sandbox.snapshot(final)
+        try:
+            with final_workspace(self._sandbox) as final:
                 self.changes = changes(spec.setup_files, final)
-            except (SandboxError, OSError) as error:
-                return Verdict.not_scored(f'The final workspace could not be read: {error}')
-            return grade(
-                spec.checker,
-                spec.setup_files,
-                final,
-                home=self._home,
-                isolation=self._isolation,
-                environment=self._python,
-            )
+                return grade(
+                    spec.checker,
+                    spec.setup_files,
+                    final,
+                    home=self._home,
+                    isolation=self._isolation,
+                    environment=self._python,
+                )
+        except (SandboxError, OSError) as error:
+            return Verdict.not_scored(f'The final workspace could not be read: {error}')
 
     def _close(self) -> None:
         if self._sandbox is not None:

@@ -57,6 +57,11 @@ class PythonEnvironment:
     site_packages: str
     """The folder with its packages, as a path inside the sandbox."""
 
+    @property
+    def key(self) -> str:
+        """A name for what it holds, the same for every home."""
+        return self.mounts[-1].source.name if self.mounts else 'system'
+
 
 def base_environment(home: Path) -> PythonEnvironment:
     """Return the environment that has pytest and nothing else, building it under ``home`` if it is not there yet.

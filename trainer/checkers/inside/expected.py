@@ -1,8 +1,8 @@
 """Which tests the author's files define, found without any code of the candidate: the denominator of the reward.
 
-The files are collected in a process of their own, in a folder that holds only what the author wrote; a module that
-is missing there (the one the candidate has to write) is played by a stand-in that accepts everything. What cannot be
-collected that way is counted from the syntax tree.
+The files are collected in a folder that holds only what the author wrote; a module that is missing there (the one the
+candidate has to write) is played by a stand-in that accepts everything. What cannot be collected that way is counted
+from the syntax tree.
 """
 
 from __future__ import annotations
@@ -42,6 +42,17 @@ def collect(sources: Mapping[str, str], test_args: Sequence[str], test_files: Se
             wanted = [arg.partition('::')[2] for arg in test_args if arg.split('::')[0] == path]
             found.update(dict.fromkeys(count_in_tree(path, sources[path], wanted), 1))
     return found
+
+
+def syntax_error(sources: Mapping[str, str], test_files: Sequence[str]) -> str:
+    """The first syntax error in the author's test files, or an empty text."""
+    for path in test_files:
+        try:
+            ast.parse(sources[path], filename=path)
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, 'lineno', None)
+            return f'{path}{f", line {line}" if line else ""}: {getattr(error, "msg", error)}'
+    return ''
 
 
 def pytest_options(root: str) -> list[str]:
