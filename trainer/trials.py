@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from trainer.attacks import Leftover, Probe
 from trainer.attempt import Attempt, Cancelled, attempt
-from trainer.sandbox import Isolation
+from trainer.sandbox import Isolation, SandboxScope
 from trainer.sandbox.python_env import PythonEnvironment
 from trainer.task import Solution, Step, TaskSpec, content_hash
 from trainer.verdict import Verdict
@@ -120,6 +120,7 @@ class Bench:
         self._cancel = cancel or threading.Event()
         self._done: dict[str, Attempt] = {}
         self._total = 0
+        self._scope = SandboxScope()
         self._pool = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix='certify')
 
     def __enter__(self) -> Self:
@@ -129,9 +130,9 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Grade no more."""
-        # A grading that runs cannot be interrupted; a user who cancels does not wait for its time limit.
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        """Grade no more, and end what still runs: nobody will ask for it."""
+        self._scope.end()
+        self._pool.shutdown(cancel_futures=True)
 
     def expect(self, trials: list[Trial]) -> None:
         """Say which trials there will be, beside those that are done."""
@@ -176,14 +177,15 @@ class Bench:
             spec = spec.model_copy(update={'checker': spec.checker.model_copy(update={'config': config})})
         files = trial.solution.files if trial.solution else {}
         solution = Solution(kind='wrong', files=files, steps=trial.steps())
-        return attempt(
-            spec,
-            solution,
-            home=self._home,
-            isolation=self._isolation,
-            environment=self._environment,
-            cancel=self._cancel,
-        )
+        with self._scope.entered():
+            return attempt(
+                spec,
+                solution,
+                home=self._home,
+                isolation=self._isolation,
+                environment=self._environment,
+                cancel=self._cancel,
+            )
 
     def _report(self, name: str) -> None:
         if self._on_progress is not None:

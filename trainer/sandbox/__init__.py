@@ -11,6 +11,7 @@ from trainer.sandbox.bubblewrap import open_bubblewrap
 from trainer.sandbox.client import ServedSandbox
 from trainer.sandbox.landlock import open_landlock
 from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, Sandbox, SandboxSpec
+from trainer.sandbox.scope import SandboxScope, current_scope
 from trainer.sandbox.unsafe import open_unsafe
 
 Isolation = Literal['bubblewrap', 'landlock', 'unsafe']
@@ -33,7 +34,11 @@ def open_sandbox(spec: SandboxSpec | None = None, *, isolation: Isolation | None
         raise SandboxUnavailable(
             'sandboxes need Linux', hint='Run the studio on Linux, in a virtual machine or in WSL.'
         )
-    return _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
+    sandbox = _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
+    scope = current_scope()
+    if scope is not None:
+        scope.take(sandbox)
+    return sandbox
 
 
 __all__ = [
@@ -43,6 +48,7 @@ __all__ = [
     'Mount',
     'PathRefused',
     'Sandbox',
+    'SandboxScope',
     'SandboxSpec',
     'open_sandbox',
 ]
