@@ -77,6 +77,14 @@ class RlConfig(CamelDocument):
         return parse_requirements(packages)
 
 
+class ColdStart(CamelDocument):
+    """Supervised training on demonstrations before RLVR, for models that never used tools (spec section 6)."""
+
+    epochs: float = Field(default=3.0, strict=True, gt=0, le=100, description='Passes over the demonstrations.')
+    learning_rate: float | None = Field(default=None, strict=True, gt=0, le=1, allow_inf_nan=False)
+    batch_size: int = Field(default=8, strict=True, ge=1, le=256, description='Demonstrations of one optimizer step.')
+
+
 class Settings(CamelDocument):
     """What is around ``config.rl``. ``None`` means: as the model's preset says."""
 
@@ -96,8 +104,33 @@ class Settings(CamelDocument):
         strict=True,
         ge=0,
         le=64,
-        description='Attempts per held-out task, before and after; 0: none.',
+        description='Attempts per held-out task in each evaluation; 0: none.',
     )
+    eval_every: int = Field(
+        default=10,
+        strict=True,
+        ge=0,
+        le=100_000,
+        description='Steps between held-out evaluations; 0: only before and after.',
+    )
+    early_stop: int = Field(
+        default=0,
+        strict=True,
+        ge=0,
+        le=1000,
+        description='End after so many evaluations without improvement, or when every task is solved; 0: never.',
+    )
+    save_every: int = Field(
+        default=10, strict=True, ge=0, le=100_000, description='Steps between checkpoints; 0: only at the end.'
+    )
+    keep_checkpoints: int = Field(default=2, strict=True, ge=1, le=1000, description='Newest checkpoints kept.')
+    dynamic_sampling: bool = Field(
+        default=False, strict=True, description='Replace groups that cannot teach by groups of other tasks.'
+    )
+    tool_answer_tokens: int | None = Field(
+        default=None, strict=True, ge=16, le=4096, description='Tokens of one tool answer; what is longer is cut.'
+    )
+    cold_start: ColdStart | None = Field(default=None, description='Learn from demonstrations first.')
     max_error_share: float = Field(
         default=0.2, strict=True, gt=0, le=1, description='Share of errors over five steps that stops the run.'
     )
@@ -126,6 +159,12 @@ class RunConfig(CamelDocument):
     home: str = Field(default='', description='Data folder, for the Python environments of sandboxes.')
     lineage: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def cold_start(self) -> ColdStart | None:
+        """What is learned from demonstrations, if anything is."""
+        alone = ColdStart() if self.training_type == 'conversationalTraining' else None
+        return self.settings.cold_start or alone
+
     @model_validator(mode='after')
     def _rl_only_with_grpo(self) -> Self:
         if self.settings.rl.enabled and self.training_type != 'grpoTraining':
@@ -148,6 +187,7 @@ class Plan(Document):
     engine: Engine
     generations: int
     max_completion_length: int
+    answer_tokens: int = Field(default=512, description='Tokens of one tool answer.')
     max_turns: int
     groups: int
     batch_size: int
@@ -191,6 +231,7 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
     groups = batch_size * accumulation // generations
     epochs = settings.epochs or preset.epochs
     steps = max(1, math.ceil(tasks * epochs / groups))
+    length = _completion_length(settings.rl, model)
     if settings.rl.max_steps:
         steps = min(steps, settings.rl.max_steps) if settings.epochs else settings.rl.max_steps
     return Plan(
@@ -201,7 +242,8 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
         lora_alpha=settings.lora_alpha or 2 * (settings.lora_rank or 0) or preset.lora_alpha,
         engine=_engine(settings.rl.generation_engine),
         generations=generations,
-        max_completion_length=_completion_length(settings.rl, model),
+        max_completion_length=length,
+        answer_tokens=min(settings.tool_answer_tokens or length // 2, length),
         max_turns=settings.rl.max_tool_calling_iterations,
         groups=groups,
         batch_size=batch_size,
