@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator
 
+from trainer.line_file import LineFile, last_line
 from trainer.validation import Document
 from trainer.verdict import Outcome
 
@@ -48,6 +49,13 @@ class Progress(Event):
     step: int = Field(ge=0)
     total: int = Field(ge=0)
     eta_s: float | None = None
+
+
+class Resumed(Event):
+    """Training goes on from the checkpoint of ``step``; what was written before about later steps is superseded."""
+
+    type: Literal['resumed'] = 'resumed'
+    step: int = Field(ge=0)
 
 
 class Metrics(Event):
@@ -106,7 +114,7 @@ class Heartbeat(Event):
 
 
 AnyEvent = Annotated[
-    State | Progress | Metrics | RolloutEvent | Notice | Artifact | Heartbeat, Field(discriminator='type')
+    State | Progress | Resumed | Metrics | RolloutEvent | Notice | Artifact | Heartbeat, Field(discriminator='type')
 ]
 _ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
 
@@ -117,27 +125,47 @@ def finite(values: Mapping[str, float | None]) -> dict[str, float]:
 
 
 class EventWriter:
-    """Appends events to a file; safe to use from several threads. An interrupted last line is cut off at opening."""
+    """Appends events to a file; safe to use from several threads.
+
+    What cannot be written (the disk is full) waits in memory, so that numbers keep no gap, and is written with the
+    next event that can be.
+    """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._seq = _repair(path)
-        self._file = path.open('ab', buffering=0)
+        self._file = LineFile(path)
+        self._seq = _last_seq(path)
+        self._waiting: deque[bytes] = deque()
 
     def write(self, event: Event) -> int:
         """Number, stamp and append an event; return its number."""
         with self._lock:
             self._seq += 1
             line = event.model_copy(update={'seq': self._seq, 'time': round(time.time(), 3)})
-            self._file.write(json.dumps(as_json(line), ensure_ascii=False, allow_nan=False).encode('utf-8') + b'\n')
+            self._waiting.append(
+                json.dumps(as_json(line), ensure_ascii=False, allow_nan=False).encode('utf-8', 'replace')
+            )
+            self._flush()
             return self._seq
+
+    @property
+    def waiting(self) -> int:
+        """Number of events that could not be written yet."""
+        return len(self._waiting)
 
     def close(self) -> None:
         """Flush to disk and close."""
         with self._lock:
-            if not self._file.closed:
-                os.fsync(self._file.fileno())
-                self._file.close()
+            self._flush()
+            self._file.close()
+
+    def _flush(self) -> None:
+        while self._waiting:
+            try:
+                self._file.append(self._waiting[0])
+            except OSError:
+                return
+            self._waiting.popleft()
 
     def __enter__(self) -> Self:
         """Use as a context manager that closes the file."""
@@ -148,16 +176,10 @@ class EventWriter:
         self.close()
 
 
-def _repair(path: Path) -> int:
-    """Cut an unfinished last line off; return the number of the last whole event."""
-    if not path.exists():
-        return 0
-    data = path.read_bytes()
-    whole = data[: data.rfind(b'\n') + 1]
-    if len(whole) != len(data):
-        os.truncate(path, len(whole))
-    lines = whole.splitlines()
-    return int(json.loads(lines[-1])['seq']) if lines else 0
+def _last_seq(path: Path) -> int:
+    """Number of the last whole event."""
+    line = last_line(path)
+    return int(json.loads(line)['seq']) if line else 0
 
 
 def read_events(path: Path, offset: int = 0, *, limit: int = 4 * 1024**2) -> tuple[list[AnyEvent], int]:

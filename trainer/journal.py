@@ -7,6 +7,7 @@ import threading
 from typing import Literal, Self
 
 from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, RolloutEvent, RunState, State
+from trainer.line_file import LineFile
 from trainer.recording import Rollout
 from trainer.runfolder import STOP, RunFolder
 
@@ -20,7 +21,8 @@ class Journal:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._events = EventWriter(folder.events)
-        self._rollouts = folder.rollouts.open('ab')
+        self._rollouts = LineFile(folder.rollouts)
+        self._unrecorded = 0
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._beat = threading.Thread(target=self._heartbeat, name='heartbeat', daemon=True)
@@ -63,16 +65,14 @@ class Journal:
         self.write(Artifact(kind=kind, path=path, sha256=sha256))
 
     def rollout(self, rollout: Rollout, stage: Stage) -> None:
-        """Record an episode and point to it; a record that cannot be written does not end the run."""
-        line = json.dumps(rollout.model_dump(mode='json', exclude_none=True), ensure_ascii=False).encode(
-            'utf-8', errors='replace'
-        )
+        """Record an episode and point to it; a record that cannot be written is said once and ends nothing."""
+        line = json.dumps(rollout.model_dump(exclude_none=True), ensure_ascii=False).encode('utf-8', errors='replace')
         try:
-            offset = self._rollouts.tell()
-            self._rollouts.write(line + b'\n')
-            self._rollouts.flush()
+            offset = self._rollouts.append(line)
         except OSError as error:
-            self.notice(f'A rollout could not be recorded: {error}', level='warning')
+            if not self._unrecorded:
+                self.notice(f'Rollouts cannot be recorded: {error.strerror}. Training goes on', level='warning')
+            self._unrecorded += 1
             return
         self.write(
             RolloutEvent(
