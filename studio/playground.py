@@ -7,23 +7,35 @@ touched it for a while. Calls of one session wait for each other; ``cancel`` end
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from studio.document_views import NotFound
 from studio.store.ids import new_id
+from studio.workspace_changes import (
+    MAX_TEXT_BYTES,
+    Entry,
+    FileChange,
+    FileState,
+    WorkspaceState,
+    changes,
+    entries,
+    file_change,
+    unified,
+    workspace_state,
+)
 from trainer.attempt import Cancelled, set_up, workbench_spec
 from trainer.checkers.grading import grade
 from trainer.errors import SandboxError
-from trainer.sandbox import Isolation, Sandbox, open_sandbox
+from trainer.sandbox import Isolation, PathRefused, Sandbox, SandboxScope, open_sandbox
 from trainer.task import Step, TaskSpec, parse_task_spec
 from trainer.tools import TOOL_NAMES, ToolResult, call_tool
 from trainer.validation import Document
@@ -32,16 +44,42 @@ from trainer.verdict import Verdict
 IDLE_S: Final = 30 * 60.0
 """A session nobody has used for so long is closed."""
 MAX_SESSIONS: Final = 16
-MAX_ENTRIES: Final = 2_000
+MAX_DRY_RUNS: Final = 30
+"""Dry runs kept of one document; the oldest goes first."""
+MAX_DOCUMENTS: Final = 20
+MAX_KEPT_DIFF: Final = 100_000
+"""Characters of diffs kept with one dry run."""
 
 
-class Entry(Document):
-    """One file or folder of a workspace; ``mark`` says how it differs from the start: added, modified, deleted."""
+class Answer(Document):
+    """What a tool call answered, and how it changed the file it wrote."""
 
-    path: str
-    is_folder: bool = False
-    size: int = 0
-    mark: Literal['', 'A', 'M', 'D'] = ''
+    result: ToolResult
+    change: FileChange | None = None
+
+
+class DryRun(Document):
+    """One check of a workspace, and what was done to get there since the check before it in the same tab.
+
+    ``changes`` are those of the workspace (against the start, where it is the first), ``task_diff`` those of the
+    checker and the setup.
+    """
+
+    number: int
+    at: datetime
+    verdict: Verdict
+    steps: int
+    changes: tuple[FileChange, ...] = ()
+    task_diff: str = ''
+    is_first: bool = False
+
+
+@dataclass
+class _Trail:
+    """What a tab checked last, to say what the next check changes."""
+
+    state: WorkspaceState
+    task: str
 
 
 @dataclass
@@ -50,12 +88,14 @@ class _Session:
     spec: TaskSpec
     alive: Callable[[], bool]
     sandbox: Sandbox
-    start: dict[str, tuple[int, str]] = field(default_factory=dict)
+    document: str = ''
+    tab: str = ''
+    start: WorkspaceState = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     used: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
     cancel: threading.Event = field(default_factory=threading.Event)
-    checking: bool = False
+    check: SandboxScope | None = None
 
 
 class Playground:
@@ -65,13 +105,24 @@ class Playground:
         self._home = home
         self._isolation = isolation
         self._sessions: dict[str, _Session] = {}
+        self._dry_runs: OrderedDict[str, deque[DryRun]] = OrderedDict()
+        self._trails: OrderedDict[str, _Trail] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, raw: Mapping[str, Any], *, id: str = '', alive: Callable[[], bool] = lambda: True) -> str:
+    def open(
+        self,
+        raw: Mapping[str, Any],
+        *,
+        id: str = '',
+        alive: Callable[[], bool] = lambda: True,
+        document: str = '',
+        tab: str = '',
+    ) -> str:
         """Make a workspace from a task_spec as typed, setup done; return its id.
 
         ``alive`` is asked now and then whether the tab is still there; when it is not, the session is closed.
-        With an ``id`` of the caller's choice, ``cancel`` works while the setup runs.
+        With an ``id`` of the caller's choice, ``cancel`` works while the setup runs. Checks are remembered for a
+        ``document``; what changed between two of them is said of those of one ``tab``.
         """
         spec, _ = parse_task_spec(raw, root='')
         self.sweep()
@@ -79,7 +130,7 @@ class Playground:
             raise SandboxError(
                 f'{MAX_SESSIONS} dry runs are open already', hint='Close one: each holds a sandbox of its own.'
             )
-        session = _Session(id or new_id(), spec, alive, self._sandbox())
+        session = _Session(id or new_id(), spec, alive, self._sandbox(), document, tab or id)
         with self._lock:
             self._sessions[session.id] = session
         try:
@@ -92,16 +143,30 @@ class Playground:
 
     def run_tool(self, id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
         """Call one of the four tools; the answer is exactly what a model would be shown."""
+        return self.call(id, name, args).result
+
+    def call(self, id: str, name: str, args: Mapping[str, Any]) -> Answer:
+        """Call one of the four tools, and say what a ``write_file`` did to the file that was there."""
         with self._using(id) as session:
+            before = _file(session.sandbox, args) if name == 'write_file' else None
             result = call_tool(session.sandbox, name, args)
-            if name in TOOL_NAMES and result.ok:
+            if not result.ok:
+                return Answer(result=result)
+            if name in TOOL_NAMES:
                 session.steps.append(Step(tool=name, args=dict(args)))
-            return result
+            after = _file(session.sandbox, args) if name == 'write_file' else None
+            change = file_change(str(args['path']), before, after) if after is not None else None
+            return Answer(result=result, change=change)
 
     def tree(self, id: str) -> tuple[Entry, ...]:
         """The workspace, sorted by path, with what changed since the start; deleted files are listed too."""
         with self._using(id) as session:
-            return _marked(session.start, _listing(session.sandbox))
+            return entries(session.start, workspace_state(session.sandbox))
+
+    def changes(self, id: str) -> tuple[FileChange, ...]:
+        """Every file that differs from the start, with diffs of those that are text."""
+        with self._using(id) as session:
+            return changes(session.start, workspace_state(session.sandbox, texts=True))
 
     def read(self, id: str, path: str) -> str:
         """A file as text; bytes that are not UTF-8 become replacement marks. Raises ``PathRefused``."""
@@ -118,10 +183,22 @@ class Playground:
             session.spec = spec or session.spec
             final = Path(folder) / 'work'
             final.mkdir()
-            session.sandbox.snapshot(final)
-            # A snapshot is the end of a sandbox: go on in a new one over the same files.
-            session.sandbox = self._sandbox(final)
-            return self._graded(session, final)
+            session.check = scope = SandboxScope()
+            try:
+                session.sandbox.snapshot(final)
+                # A snapshot is the end of a sandbox: go on in a new one over the same files.
+                session.sandbox = self._sandbox(final)
+                state = workspace_state(session.sandbox, texts=True)
+                verdict = self._graded(session, scope, final)
+            finally:
+                session.check = None
+            self._remember(session, verdict, state)
+            return verdict
+
+    def dry_runs(self, document: str) -> tuple[DryRun, ...]:
+        """The checks made of a document since the studio was started, newest first."""
+        with self._lock:
+            return tuple(reversed(self._dry_runs.get(document, ())))
 
     def steps(self, id: str) -> tuple[Step, ...]:
         """The tool calls made since the start: a solution that was worked out by hand."""
@@ -142,8 +219,11 @@ class Playground:
         A check leaves the workspace as it is; after any other call ``reset`` makes a fresh one.
         """
         session = self._session(id)
-        session.cancel.set()
-        if not session.checking:
+        check = session.check
+        if check is not None:
+            check.end()
+        elif session.lock.locked():
+            session.cancel.set()
             session.sandbox.close()
 
     def close(self, id: str) -> None:
@@ -152,6 +232,9 @@ class Playground:
             session = self._sessions.pop(id, None)
         if session is not None:
             session.cancel.set()
+            check = session.check
+            if check is not None:
+                check.end()
             session.sandbox.close()
 
     def sweep(self) -> None:
@@ -171,38 +254,42 @@ class Playground:
 
     def _set_up(self, session: _Session) -> None:
         set_up(session.sandbox, session.spec)
-        session.start, session.steps = _listing(session.sandbox), []
+        session.start, session.steps = workspace_state(session.sandbox, texts=True), []
 
-    def _graded(self, session: _Session, final: Path) -> Verdict:
-        """Grade in a thread, so that a user who cancels does not wait for a checker that takes minutes."""
-        copy = Path(tempfile.mkdtemp(prefix='rlvr-check-'))
-        shutil.copytree(final, copy / 'work', symlinks=True)
-        graded: Future[Verdict] = Future()
+    def _graded(self, session: _Session, scope: SandboxScope, final: Path) -> Verdict:
+        """Grade so that ``cancel`` ends what runs. Raises ``Cancelled``; the workspace is then as it was."""
+        spec = session.spec
+        with scope.entered():
+            verdict = grade(spec.checker, spec.setup_files, final, home=self._home, isolation=self._isolation)
+        if not scope.ended:
+            return verdict
+        raise Cancelled('The check was cancelled', hint='The workspace is as it was.')
 
-        def work() -> None:
-            spec = session.spec
-            try:
-                graded.set_result(
-                    grade(spec.checker, spec.setup_files, copy / 'work', home=self._home, isolation=self._isolation)
+    def _remember(self, session: _Session, verdict: Verdict, state: WorkspaceState) -> None:
+        if not session.document:
+            return
+        task = _task_text(session.spec)
+        with self._lock:
+            before = self._trails.pop(session.tab, None)
+            kept = self._dry_runs.setdefault(session.document, deque(maxlen=MAX_DRY_RUNS))
+            self._dry_runs.move_to_end(session.document)
+            while len(self._dry_runs) > MAX_DOCUMENTS:
+                self._dry_runs.popitem(last=False)
+            task_diff = '\n'.join(unified('task', before.task, task)) if before else ''
+            kept.append(
+                DryRun(
+                    number=kept[-1].number + 1 if kept else 1,
+                    at=datetime.now(UTC),
+                    verdict=verdict,
+                    steps=len(session.steps),
+                    changes=changes(before.state if before else session.start, state, max_chars=MAX_KEPT_DIFF),
+                    task_diff=task_diff[:MAX_KEPT_DIFF],
+                    is_first=before is None,
                 )
-            except BaseException as error:
-                graded.set_exception(error)  # raised again where the verdict is waited for
-            finally:
-                shutil.rmtree(copy, ignore_errors=True)
-
-        session.checking = True
-        try:
-            thread = threading.Thread(target=work, name='playground check', daemon=True)
-            thread.start()
-            while thread.is_alive() and not session.cancel.is_set():
-                thread.join(0.05)
-        finally:
-            session.checking = False
-        if session.cancel.is_set():
-            if session.id in self._sessions:
-                session.cancel.clear()
-            raise Cancelled('The check was cancelled')
-        return graded.result()
+            )
+            self._trails[session.tab] = _Trail(state, task)
+            if len(self._trails) > MAX_SESSIONS:
+                self._trails.popitem(last=False)
 
     def _session(self, id: str) -> _Session:
         session = self._sessions.get(id)
@@ -227,60 +314,26 @@ class Playground:
                 raise
             finally:
                 session.used = time.monotonic()
+                if session.cancel.is_set():
+                    session.sandbox.close()  # It may be a new one, made while the session was being closed.
 
 
-def _listing(sandbox: Sandbox) -> dict[str, tuple[int, str]]:
-    """Path → size and digest of every file; folders end with a slash."""
-    done = sandbox.run(['/usr/bin/env', 'python3', '-I', '-S', '-c', _LIST, str(MAX_ENTRIES)], channel=b'')
+def _file(sandbox: Sandbox, args: Mapping[str, Any]) -> FileState | None:
     try:
-        return {str(path): (int(size), str(digest)) for path, size, digest in json.loads(done.channel)}
-    except (ValueError, TypeError):
-        raise SandboxError(f'The workspace cannot be listed: {done.text[-300:] or "no answer"}') from None
+        return FileState.of(sandbox.read_file(str(args.get('path', '')), limit=MAX_TEXT_BYTES + 1))
+    except PathRefused:
+        return None  # It is not there, or no file: the tool itself says so.
 
 
-def _marked(start: Mapping[str, tuple[int, str]], now: Mapping[str, tuple[int, str]]) -> tuple[Entry, ...]:
-    def mark(path: str) -> Literal['', 'A', 'M', 'D']:
-        if path not in start:
-            return 'A'
-        if path not in now:
-            return 'D'
-        return '' if start[path] == now[path] else 'M'
-
-    return tuple(
-        Entry(
-            path=path.rstrip('/'),
-            is_folder=path.endswith('/'),
-            size=now.get(path, start.get(path, (0, '')))[0],
-            mark=mark(path),
-        )
-        for path in sorted({*start, *now}, key=lambda path: path.split('/'))
-    )
-
-
-_LIST: Final = """
-import hashlib, json, os, sys
-rows = []
-for folder, folders, files in os.walk('.'):
-    folders.sort()
-    for name in [name + '/' for name in folders] + sorted(files):
-        path = os.path.join(folder, name)[2:]
-        if name.endswith('/'):
-            rows.append((path, 0, 'link' if os.path.islink(path[:-1]) else 'folder'))
-            continue
-        try:
-            size = os.lstat(path).st_size
-            if os.path.islink(path):
-                digest = 'link to ' + os.readlink(path)
-            elif os.path.isfile(path):
-                with open(path, 'rb') as file:
-                    digest = hashlib.file_digest(file, 'sha256').hexdigest()
-            else:
-                digest = 'special'
-        except OSError:
-            size, digest = 0, 'unreadable'
-        rows.append((path, size, digest))
-    if len(rows) >= int(sys.argv[1]):
-        break
-with os.fdopen(int(os.environ['RLVR_CHANNEL']), 'wb') as channel:
-    channel.write(json.dumps(rows[:int(sys.argv[1])]).encode())
-"""
+def _task_text(spec: TaskSpec) -> str:
+    """What of a task decides a verdict, as text to compare: the setup and the checker."""
+    lines = []
+    for name, text in spec.setup_files.items():
+        lines += [f'setup file {name}', *(f'    {line}' for line in text.split('\n'))]
+    lines += [f'setup command: {command}' for command in spec.setup_commands]
+    config = spec.to_json()['checker']['config']
+    lines.append(f'checker: {spec.checker.type}')
+    for name, value in config.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines += [f'{name}:', *(f'    {line}' for line in text.split('\n'))]
+    return '\n'.join(lines) + '\n'

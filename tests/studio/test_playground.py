@@ -1,5 +1,6 @@
 """The playground: every session has a workspace of its own, can be cancelled, and ends with its tab."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from studio.documents import NotFound
 from studio.playground import Playground
 from trainer.attempt import Cancelled
 from trainer.errors import SandboxError, SetupFailed, TaskError
+
+MARKED_SLEEP = 'sleep 31.4159'
 
 SPEC: dict[str, Any] = {
     'prompt': 'Write hello into a.txt',
@@ -39,6 +42,22 @@ def _run(playground: Playground, id: str, command: str) -> Any:
 
 def _marks(playground: Playground, id: str) -> dict[str, str]:
     return {entry.path: entry.mark for entry in playground.tree(id)}
+
+
+def _programs(argument: str) -> list[str]:
+    """Command lines on this machine with an argument in them, those inside sandboxes too."""
+    found = []
+    for path in Path('/proc').glob('[0-9]*/cmdline'):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b'\0')
+            found += [' '.join(word.decode() for word in words)] if argument.encode() in words else []
+    return found
+
+
+def _until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def test_work_is_shown_checked_recorded_and_reset(playground: Playground) -> None:
@@ -74,22 +93,24 @@ def test_an_answer_is_what_a_model_is_shown(playground: Playground) -> None:
 
 @pytest.mark.parametrize('what', ['tool', 'check', 'setup'])
 def test_what_takes_long_can_be_cancelled(playground: Playground, what: str) -> None:
-    slow = {'type': 'exit_code', 'config': {'command': 'sleep 30'}}
-    setup = ['sleep 30'] if what == 'setup' else []
+    slow = {'type': 'exit_code', 'config': {'command': MARKED_SLEEP}}
+    setup = [MARKED_SLEEP] if what == 'setup' else []
     spec = {**SPEC, 'checker': slow, 'setup_commands': setup}
     id = 'chosen' if what == 'setup' else playground.open(spec)
     calls: dict[str, Callable[[], object]] = {
-        'tool': lambda: _run(playground, id, 'sleep 30'),
+        'tool': lambda: _run(playground, id, MARKED_SLEEP),
         'check': lambda: playground.check(id),
         'setup': lambda: playground.open(spec, id='chosen'),
     }
-    threading.Timer(0.7, lambda: playground.cancel(id)).start()
+    threading.Thread(target=lambda: (_until(lambda: _programs('31.4159')), playground.cancel(id))).start()
     began = time.monotonic()
     with pytest.raises(Cancelled):
         calls[what]()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
+    assert not _programs('31.4159'), 'what it ran has ended with it'
     if what == 'check':
-        assert 'made.txt' not in _marks(playground, id)
+        assert _marks(playground, id)['old.txt'] == '', 'the workspace goes on'
+        assert _run(playground, id, 'true').ok
     elif what == 'tool':
         with pytest.raises(Cancelled):
             playground.tree(id)
@@ -125,3 +146,56 @@ def test_there_is_a_limit_on_open_sessions(playground: Playground, monkeypatch: 
     playground.close(id)
     playground.close(id)
     playground.open(SPEC)
+
+
+def test_what_changed_is_readable(playground: Playground) -> None:
+    files = {'a.py': 'x = 1\ny = 2\n', 'gone.txt': 'bye\n', 'win.txt': 'a\r\nb\r\n', 'same.txt': 's'}
+    id = playground.open({**SPEC, 'setup_files': files})
+    assert playground.changes(id) == ()
+    command = (
+        "sed -i 's/y = 2/y = 3/' a.py; rm gone.txt; printf 'a\\nb\\n' > win.txt; printf '\\0\\1' > bin; "
+        'head -c 300000 /dev/zero | tr "\\0" x > big.txt; ln -s a.py link; mkfifo pipe; printf "%s" "-- no" > odd.txt'
+    )
+    assert _run(playground, id, command).exit_code == 0
+    changed = {change.path: change for change in playground.changes(id)}
+    assert {path: change.mark for path, change in changed.items()} == {
+        'a.py': 'M', 'gone.txt': 'D', 'win.txt': 'M', 'bin': 'A', 'big.txt': 'A', 'link': 'A', 'pipe': 'A',
+        'odd.txt': 'A',
+    }  # fmt: skip
+    assert changed['a.py'].diff == '@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3'
+    assert (changed['a.py'].added, changed['a.py'].removed) == (1, 1)
+    assert changed['gone.txt'].diff.endswith('-bye')
+    assert changed['odd.txt'].diff.endswith('+-- no  (no newline at the end)')
+    notes = {path: change.note for path, change in changed.items() if change.note}
+    assert notes == {
+        'win.txt': 'only the line endings differ',
+        'bin': 'binary: 2 bytes',
+        'big.txt': 'too large to show: 300,000 bytes',
+        'link': 'link to a.py',
+        'pipe': 'a device, socket or pipe',
+    }
+
+
+def test_earlier_dry_runs_say_what_changed_between_them(playground: Playground) -> None:
+    def look(tab: str, raw: dict[str, Any]) -> str:
+        return playground.open(raw, document='doc', tab=tab)
+
+    one = look('tab', SPEC)
+    _run(playground, one, 'echo no > a.txt')
+    playground.check(one)
+    playground.close(one)
+    other = look('other tab', SPEC)
+    playground.check(other)
+    again = look('tab', SPEC)
+    _run(playground, again, 'echo hello > a.txt')
+    stricter = {**SPEC, 'checker': {'type': 'exit_code', 'config': {'command': 'grep -qx hello a.txt'}}}
+    playground.check(again, stricter)
+    third, second, first = playground.dry_runs('doc')
+    assert [run.number for run in (first, second, third)] == [1, 2, 3]
+    assert (first.is_first, second.is_first, third.is_first) == (True, True, False)
+    assert [(change.path, change.mark) for change in first.changes] == [('a.txt', 'A')]
+    assert second.changes == ()
+    assert [(change.path, change.diff.split('\n')[1:]) for change in third.changes] == [('a.txt', ['-no', '+hello'])]
+    assert '-    grep -q hello a.txt\n+    grep -qx hello a.txt' in third.task_diff
+    assert (first.verdict.reward, third.verdict.reward) == (0.0, 1.0)
+    assert playground.dry_runs('another') == ()
