@@ -29,7 +29,6 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 """Field of ``config.rl`` → lowest and highest value; what is outside is clamped."""
 
 MAX_PACKAGES: Final = 50
-NO_PACKAGES: Final = 'this version cannot install packages yet: a run with packages ends before it begins'
 
 Engine = Literal['auto', 'plain', 'continuous_batching', 'vllm']
 
@@ -72,9 +71,10 @@ class RlConfig(CamelDocument):
     @field_validator('pip_packages')
     @classmethod
     def _only_named_packages(cls, packages: tuple[str, ...]) -> tuple[str, ...]:
-        if len(packages) > MAX_PACKAGES:
-            raise ValueError(f'at most {MAX_PACKAGES} packages, not {len(packages)}')
-        return parse_requirements(packages)
+        kept = parse_requirements(packages)
+        if len(kept) > MAX_PACKAGES:
+            raise ValueError(f'at most {MAX_PACKAGES} packages, not {len(kept)}')
+        return kept
 
 
 class ColdStart(CamelDocument):
@@ -224,8 +224,6 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
             FieldError(loc='learningRate', msg=f'lowered from {rate:g} to {model.rate_cap:g}, the cap of {model.title}')
         )
         rate = model.rate_cap
-    if settings.rl.pip_packages:
-        notes.append(FieldError(loc='rl.pipPackages', msg=NO_PACKAGES))
     generations = settings.rl.num_generations
     batch_size, accumulation = _batches(settings, preset, tasks, notes)
     groups = batch_size * accumulation // generations

@@ -5,6 +5,7 @@ RlvrError
 ├── ConfigError       a run's configuration is not valid or cannot work on this machine
 ├── SandboxError      the sandbox could not do its work: never the candidate's fault, never a reward
 │   ├── SandboxUnavailable   this machine offers no isolation of the asked kind
+│   ├── PackagesFailed       the Python packages that a run asks for could not be installed
 │   └── SetupFailed          a setup command of the task failed or ran out of time
 ├── CheckerError      the checker could not do its work: never a reward of 0
 ├── GenerationError   the model or its tokenizer could not produce a turn
@@ -61,6 +62,10 @@ class SandboxError(RlvrError):
 
 class SandboxUnavailable(SandboxError):
     """This machine offers no isolation of the kind asked for; the hint says how to get it."""
+
+
+class PackagesFailed(SandboxError):
+    """The Python packages that a run asks for could not be installed."""
 
 
 class SetupFailed(SandboxError):

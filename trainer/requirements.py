@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
+
+MAX_LINE: Final = 300
+"""Characters of one line."""
+_COMMENT: Final = re.compile(r'(^|\s)#.*$')
+_OPTION: Final = re.compile(r'(^|\s)-')
+_ADDRESS: Final = re.compile(r'://|@|^(git|hg|svn|bzr)\+', re.IGNORECASE)
+_PATH: Final = re.compile(r'^[.~]|[/\\]|^[a-z]:', re.IGNORECASE)
+_ARCHIVE: Final = re.compile(r'\.(whl|egg|zip|tar|tgz|tar\.(gz|bz2|xz)|tbz|txz|tlz)$', re.IGNORECASE)
 
 
 def parse_requirements(lines: Iterable[str]) -> tuple[str, ...]:
@@ -15,7 +25,7 @@ def parse_requirements(lines: Iterable[str]) -> tuple[str, ...]:
     kept: list[str] = []
     refused: list[str] = []
     for number, line in enumerate(lines, start=1):
-        text = _without_comment(line)
+        text = _COMMENT.sub('', line.removeprefix('\ufeff')).strip() if '\n' not in line.strip() else line
         if not text:
             continue
         try:
@@ -27,22 +37,30 @@ def parse_requirements(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _without_comment(line: str) -> str:
-    text = line.removeprefix('\ufeff').strip()
-    return text.split(' #')[0].strip() if not text.startswith('#') else ''
-
-
 def _requirement(text: str) -> str:
-    if text.startswith('-') or ' --' in text:
+    if len(text) > MAX_LINE:
+        raise ValueError(f'longer than {MAX_LINE} characters')
+    if not text.replace('\t', ' ').isprintable():
+        raise ValueError('one package a line, without control characters')
+    # A marker may hold any text in quotes: the rules below are about what pip would fetch.
+    fetched = text.partition(';')[0].strip()
+    if _OPTION.search(fetched):
         raise ValueError('pip options are not allowed, give the name and version alone')
-    if text.startswith(('.', '/', '~')) or '\\' in text:
-        raise ValueError('paths are not allowed, only packages by name')
-    if '://' in text or text.lower().startswith(('git+', 'hg+', 'svn+', 'bzr+')) or '@' in text:
+    if _ADDRESS.search(fetched):
         raise ValueError('addresses are not allowed, only packages by name')
+    if _PATH.search(fetched) or _ARCHIVE.search(fetched):
+        raise ValueError('paths are not allowed, only packages by name')
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        reason = str(error).splitlines()[0]
-        hint = f', pin with two equals signs: {text.replace("=", "==", 1)}' if text.count('=') == 1 else ''
-        raise ValueError(f'not a package requirement ({reason}){hint}') from None
+        raise ValueError(_malformed(text, str(error).splitlines()[0])) from None
     return str(requirement)
+
+
+def _malformed(text: str, reason: str) -> str:
+    if not text.isascii():
+        return f'not a package requirement: names hold letters A to Z, digits and - _ . only ({reason})'
+    if re.search(r'[^=<>!~]=[^=]', text):
+        fixed = re.sub(r'([^=<>!~])=([^=])', r'\1==\2', text, count=1)
+        return f'not a package requirement, pin with two equals signs: {fixed}'
+    return f'not a package requirement ({reason})'

@@ -12,9 +12,9 @@ import torch
 from transformers import set_seed
 
 from trainer.adapters import save_adapter, write_model_card
-from trainer.config import NO_PACKAGES, Plan, RunConfig, resolve
+from trainer.config import Plan, RunConfig, resolve
 from trainer.engines import open_engine
-from trainer.errors import ConfigError, FieldError, SandboxUnavailable
+from trainer.errors import SandboxUnavailable
 from trainer.evaluate import Evaluation, evaluate
 from trainer.events import Metrics, RunState
 from trainer.grpo import GrpoRun
@@ -26,8 +26,9 @@ from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
 from trainer.runfolder import RunFolder, write_json
+from trainer.sandbox.packages import InstallStopped
 from trainer.sandbox.probe import probe
-from trainer.sandbox.python_env import base_environment
+from trainer.sandbox.python_env import PythonEnvironment, package_environment
 from trainer.task import TaskFile
 
 
@@ -52,23 +53,28 @@ class Run:
     tokenizer: Any
     tasks: Sequence[TaskFile]
     held_out: Sequence[TaskFile]
+    python: PythonEnvironment
 
     @property
     def home(self) -> Path:
         """Data folder with the Python environments of sandboxes."""
-        return Path(self.config.home or self.folder.path / 'home')
+        return home_of(self.config, self.folder)
 
     def player(self, policy: Any) -> Player:
         """A player of episodes with the policy as it stands."""
         limits = EpisodeLimits(self.plan.max_completion_length, self.plan.max_turns, self.plan.temperature)
         engine = open_engine(self.plan.engine, policy, self.tokenizer)
-        python = base_environment(self.home)
-        return Player(Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, python))
+        return Player(
+            Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, self.python)
+        )
 
 
 def run_stages(folder: RunFolder, journal: Journal) -> Ending:
     """Run every stage; return how it ended. Raises ``RlvrError`` where a stage cannot do its work."""
-    run = _prepare(folder, journal)
+    try:
+        run = _prepare(folder, journal)
+    except InstallStopped as stopped:
+        return Ending('stopped', stopped.message)
     policy = load_model(run.model, run.hardware)
     before = _measure(run, policy, 'before', step=0)
     if journal.stop_requested:
@@ -114,16 +120,14 @@ def run_stages(folder: RunFolder, journal: Journal) -> Ending:
     return Ending(state, stage.stop_reason)
 
 
+def home_of(config: RunConfig, folder: RunFolder) -> Path:
+    """Data folder with the Python environments of sandboxes."""
+    return Path(config.home or folder.path / 'home')
+
+
 def _prepare(folder: RunFolder, journal: Journal) -> Run:
     config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
     model, plan = resolve(config, len(tasks))
-    if config.settings.rl.pip_packages:
-        # Checkers that miss their packages would give errors all the way: better none of it.
-        raise ConfigError(
-            f'pipPackages: {NO_PACKAGES}',
-            [FieldError(loc='rl.pipPackages', msg=NO_PACKAGES)],
-            hint='Remove pipPackages.',
-        )
     write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
     for note in plan.notes:
         journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
@@ -134,12 +138,21 @@ def _prepare(folder: RunFolder, journal: Journal) -> Run:
         raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
     write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
     journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
+    # Before the model is loaded: what cannot be installed ends the run at once.
+    python = package_environment(
+        home_of(config, folder),
+        config.settings.rl.pip_packages,
+        report=journal.notice,
+        stop=lambda: journal.stop_requested,
+    )
+    if python.packages:
+        write_json(folder.path / 'packages.json', python.packages)
     hardware = detect()
     journal.notice(f'Device: {hardware.name}, {hardware.precision}')
     if hardware.device == 'cpu':
         torch.set_num_threads(os.cpu_count() or 1)
     set_seed(config.settings.seed)
-    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out)
+    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out, python)
 
 
 def _measure(run: Run, policy: Any, stage: Literal['before', 'after'], *, step: int) -> Evaluation | None:

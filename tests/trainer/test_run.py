@@ -168,13 +168,19 @@ def test_a_run_that_cannot_start_says_why_within_seconds(tmp_path: Path) -> None
     assert 'nowhere' in reason
 
 
-def test_packages_that_cannot_be_installed_end_a_run_before_it_begins(tmp_path: Path) -> None:
-    folder = make(tmp_path / 'run', read_manifest(TUTORIAL)[:1], rl={'enabled': True, 'pipPackages': ['tomli==2.2.1']})
+def test_packages_that_cannot_be_installed_end_a_run_before_its_model_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    folder = make(tmp_path / 'run', read_manifest(TUTORIAL)[:1], rl={'enabled': True, 'pipPackages': ['no-such']})
     assert start(folder).wait(timeout=60) == 1
     events, _ = read_events(folder.events)
     state, reason = state_of(events, folder.exit(), folder.claim())
     assert state == 'failed'
-    assert 'pipPackages' in reason
+    assert 'No matching distribution found for no-such' in reason
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert 'Installing 1 package for sandboxes' in notices
+    assert not [text for text in notices if text.startswith('Device')]
 
 
 def test_held_out_is_measured_with_its_interval(finished: RunFolder) -> None:

@@ -15,14 +15,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from trainer.errors import SandboxError
 from trainer.sandbox.leftovers import open_to_all, owner_tag, remove_tree, sweep_folder
+from trainer.sandbox.packages import InstallStopped, install, installed
 from trainer.sandbox.protocol import Mount
 
 SYSTEM_PYTHON: Final = Path('/usr/bin/python3')
@@ -56,6 +58,8 @@ class PythonEnvironment:
     """The environment's interpreter, as a path inside the sandbox."""
     site_packages: str
     """The folder with its packages, as a path inside the sandbox."""
+    packages: tuple[str, ...] = ()
+    """Everything in an environment with packages of a run, as ``name==version``."""
 
     @property
     def key(self) -> str:
@@ -72,11 +76,46 @@ def base_environment(home: Path) -> PythonEnvironment:
     distributions = [_distribution(name) for name in _BASE_PACKAGES]
     names = [f'{item.name}=={item.version}' for item in distributions]
 
-    def fill(site: Path) -> None:
+    def fill(_: Path, site: Path) -> None:
         for item in distributions:
             _copy_distribution(item, site)
 
     return _environment(home, names, fill)
+
+
+def package_environment(
+    home: Path,
+    packages: Sequence[str],
+    *,
+    report: Callable[[str], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> PythonEnvironment:
+    """Return the environment with pytest and ``packages`` (lines that ``parse_requirements`` let pass).
+
+    Built once for each set of lines, by pip, from wheels alone; later runs of the set find it there, at the versions
+    of then. ``report`` is told what is done, for people; ``stop`` is asked now and then and ends the wait.
+    Raises ``PackagesFailed`` with pip's own words, and ``SandboxError``.
+    """
+    if not packages:
+        return base_environment(home)
+    distributions = [_distribution(name) for name in _BASE_PACKAGES]
+    names = [f'{item.name}=={item.version}' for item in distributions]
+    # Checkers are proven with this pytest: a set that needs another one cannot be had.
+    pinned = names[_BASE_PACKAGES.index('pytest')]
+
+    def fill(draft: Path, site: Path) -> None:
+        if report is not None:
+            report(f'Installing {len(packages)} package{"s" if len(packages) > 1 else ""} for sandboxes')
+        for item in distributions:
+            _copy_distribution(item, site)
+        install(draft, site, packages, pinned=pinned, seen_at=INSIDE, stop=stop)
+
+    environment = _environment(home, [*names, *(f'pip {line}' for line in packages)], fill, stop=stop)
+    mounted = environment.mounts[-1].source
+    there = installed(mounted / Path(environment.site_packages).relative_to(INSIDE))
+    if report is not None:
+        report('Packages of sandboxes: ' + ', '.join(there))
+    return replace(environment, packages=there)
 
 
 @functools.cache
@@ -91,19 +130,26 @@ def sandbox_interpreter() -> Interpreter:
     return Interpreter(str(own), (sys.version_info.major, sys.version_info.minor), mounts)
 
 
-def _environment(home: Path, names: Iterable[str], fill: Callable[[Path], None]) -> PythonEnvironment:
-    """Return the environment with the packages ``names``; ``fill`` puts them into a new site-packages folder."""
+def _environment(
+    home: Path,
+    names: Iterable[str],
+    fill: Callable[[Path, Path], None],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> PythonEnvironment:
+    """Return the environment named by ``names``; ``fill`` gets a new virtual environment and its site-packages."""
     python = sandbox_interpreter()
     library = f'lib/python{python.version[0]}.{python.version[1]}/site-packages'
-    key = '\n'.join([_LAYOUT, python.path, library, *sorted(names)])
+    key = '\n'.join([_LAYOUT, python.path, library, *sorted(set(names))])
     folder = home / 'envs' / hashlib.sha256(key.encode()).hexdigest()[:16]
     if not folder.exists():
-        with _building(folder) as draft:
+        with _building(folder, stop) as draft:
             if draft is not None:
                 site = draft / library
                 site.mkdir(parents=True)
-                fill(site)
                 _add_programs(draft, python)
+                fill(draft, site)
+                _add_programs(draft, python)  # no package may put its own in their place
                 _compile(draft, python)
                 open_to_all(draft)
     return PythonEnvironment(
@@ -115,13 +161,14 @@ def _environment(home: Path, names: Iterable[str], fill: Callable[[Path], None])
 
 
 @contextlib.contextmanager
-def _building(folder: Path) -> Iterator[Path | None]:
+def _building(folder: Path, stop: Callable[[], bool]) -> Iterator[Path | None]:
     """Lend a draft folder and give it its final name at the end; ``None`` for whoever waited while another built it."""
     draft = folder.parent / f'.draft-{owner_tag()}'
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(folder.parent / '.lock', 'wb') as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        # One lock for each set: who needs another one does not wait for a long installation.
+        with open(folder.parent / f'.lock-{folder.name}', 'wb') as lock:
+            _acquire(lock, stop)
             if folder.exists():
                 yield None
                 return
@@ -136,6 +183,17 @@ def _building(folder: Path) -> Iterator[Path | None]:
         ) from error
     finally:
         remove_tree(draft)
+
+
+def _acquire(lock: IO[bytes], stop: Callable[[], bool]) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if stop():
+                raise InstallStopped('stopped while another run installs the same packages') from None
+            time.sleep(0.05)
 
 
 def _distribution(name: str) -> metadata.Distribution:
@@ -166,9 +224,11 @@ def _copy_distribution(item: metadata.Distribution, site: Path) -> None:
 def _add_programs(draft: Path, python: Interpreter) -> None:
     """Lay the folder out as a virtual environment, which every Python recognises by itself."""
     programs = draft / 'bin'
-    programs.mkdir()
-    for name in ('python3', 'python', f'python{python.version[0]}.{python.version[1]}'):
-        (programs / name).symlink_to(python.path)
+    programs.mkdir(exist_ok=True)
+    for name in ('python3', 'python', f'python{python.version[0]}.{python.version[1]}', 'pytest'):
+        remove_tree(programs / name) if (programs / name).is_dir() else (programs / name).unlink(missing_ok=True)
+        if name != 'pytest':
+            (programs / name).symlink_to(python.path)
     (draft / 'pyvenv.cfg').write_text(
         f'home = {Path(python.path).parent}\ninclude-system-site-packages = false\n', encoding='utf-8'
     )
@@ -185,9 +245,10 @@ def _add_programs(draft: Path, python: Interpreter) -> None:
 def _compile(draft: Path, python: Interpreter) -> None:
     """Compile with the interpreter that will run it, under the path at which sandboxes see it."""
     command = [python.path, '-I', '-m', 'compileall', '-q', '-s', str(draft), '-p', INSIDE, str(draft)]
-    done = subprocess.run(command, capture_output=True, text=True, env={'LANG': 'C.UTF-8'}, check=False)
-    if done.returncode:
-        raise SandboxError(f'{python.path} cannot compile the packages for sandboxes: {done.stdout[-500:]}')
+    subprocess.run(command, capture_output=True, env={'LANG': 'C.UTF-8'}, check=False)
+    # Packages may carry files for other versions of Python, which do not compile; what checks need must.
+    if not any(draft.glob('lib/*/site-packages/_pytest/config/__pycache__/__init__.*.pyc')):
+        raise SandboxError(f'{python.path} cannot compile the packages for sandboxes')
 
 
 def _version(python: Path) -> tuple[int, int]:
