@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import warnings
 from pathlib import Path
 from typing import Any
 
-from peft import LoraConfig, PeftModel
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
@@ -33,6 +37,35 @@ def load_model(model: ModelInfo, hardware: Hardware, *, adapter: Path | None = N
             raise ConfigError(message, [FieldError(loc='adapter', msg=message)])
         loaded = PeftModel.from_pretrained(loaded, adapter)
     return loaded.eval()
+
+
+def with_adapter(base: Any, plan: Plan, adapter: Path | None = None) -> Any:
+    """The base model with a LoRA adapter to be trained: a new one, which changes nothing yet, or a trained one."""
+    if adapter is None:
+        return get_peft_model(base, lora(plan))
+    return PeftModel.from_pretrained(base, adapter, is_trainable=True)
+
+
+def save_weights(policy: Any, folder: Path) -> None:
+    """Write the adapter of a policy in PEFT layout."""
+    with warnings.catch_warnings():
+        # peft looks up a hub model's config to see whether its vocabulary grew; ours never does.
+        warnings.simplefilter('ignore', UserWarning)
+        policy.save_pretrained(folder, save_embedding_layers=False)
+
+
+def load_weights(policy: Any, folder: Path) -> None:
+    """Give a policy the weights of an adapter of its own shape."""
+    set_peft_model_state_dict(policy, load_file(folder / 'adapter_model.safetensors'))
+
+
+def adapter_checksum(policy: Any) -> str:
+    """sha256 over names, types, shapes and bytes of a policy's adapter, wherever it is."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(get_peft_model_state_dict(policy, save_embedding_layers=False).items()):
+        digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}\n'.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def lora(plan: Plan) -> LoraConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from trl.chat_template_utils import (
     add_response_schema,
@@ -17,6 +17,9 @@ from trl.chat_template_utils import (
 
 from trainer.errors import GenerationError
 from trainer.tools import TOOL_SCHEMAS
+
+MARK_TOKENS: Final = 12
+"""Room for the mark in an answer that was cut."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,57 @@ class Chat:
             raise GenerationError('The chat template changes earlier turns when a tool answers')
         return whole[len(prefix) :]
 
+    def cut(self, text: str, budget: int) -> str:
+        """A tool's answer of at most about ``budget`` tokens: a longer one keeps head and tail, and says so."""
+        ids = self.tokenizer.encode(text, add_special_tokens=False)
+        if len(ids) <= budget:
+            return text
+        half = max(1, (budget - MARK_TOKENS) // 2)
+        head, tail = self.tokenizer.decode(ids[:half]), self.tokenizer.decode(ids[-half:])
+        return f'{head}\n[… {len(ids) - 2 * half} tokens cut …]\n{tail}'
+
+    def demonstration(self, messages: Sequence[dict[str, Any]]) -> tuple[list[int], list[int]]:
+        """Token ids of a whole chat as rollouts have them, and a mask: 1 on what the assistant says, its end included.
+
+        ``messages`` are those of a chat template: they open with a user's (or a system's and a user's), and every
+        assistant's is followed by the answers of its calls. Raises ``GenerationError`` where the template cannot
+        show a turn on its own.
+        """
+        first = next(place for place, message in enumerate(messages) if message['role'] == 'assistant')
+        ids = self._render(list(messages[:first]), tools=self._tools, generation=True)
+        mask = [0] * len(ids)
+        answers: list[tuple[str, str]] = []
+        for place, message in enumerate(messages[first:], start=first):
+            if message['role'] == 'tool':
+                answers.append((message['name'], message['content']))
+                continue
+            if answers:
+                between = self.answer_ids(answers)
+                ids, mask, answers = ids + between, mask + [0] * len(between), []
+            turn = self._turn_ids(messages[:place], message)
+            ids, mask = ids + turn, mask + [1] * len(turn)
+        return ids, mask
+
+    def _turn_ids(self, before: Sequence[dict[str, Any]], message: dict[str, Any]) -> list[int]:
+        """Token ids of an assistant's message as a model generates them, up to its end token."""
+        prefix = self._render(list(before), tools=self._tools, generation=True)
+        whole = self._render([*before, message], tools=self._tools, generation=False)
+        if whole[: len(prefix)] != prefix:
+            raise GenerationError('The chat template writes an assistant turn otherwise than it lets a model begin it')
+        turn = whole[len(prefix) :]
+        ends = [place for place, token in enumerate(turn) if token == self.tokenizer.eos_token_id]
+        if not ends:
+            raise GenerationError('The chat template does not end an assistant turn with the end token')
+        return turn[: ends[0] + 1]
+
     def parse(self, ids: Sequence[int], prefix: Sequence[int]) -> ParsedTurn:
         """Read a turn back; ``prefix`` is everything before it."""
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
         try:
             parsed = parse_response(self.tokenizer, list(ids), prefix=list(prefix), tools=self._tools)
             calls = tuple(_call(item) for item in parsed.get('tool_calls') or ())
-        except (KeyError, IndexError, AttributeError, RecursionError):
-            # The tokenizer's parser met a shape it does not foresee: a model's mistake, recorded as such.
+        except Exception:
+            # Whatever the tokenizer's parser met that it does not foresee: a model's mistake, recorded as such.
             return ParsedTurn(text=text, tokens=len(ids), unreadable=True)
         opened = text.count(self._opener) if self._opener else 0
         return ParsedTurn(text=text, tokens=len(ids), calls=calls, unreadable=opened > len(calls))
@@ -133,11 +179,19 @@ def _call_opener(tokenizer: Any) -> str:
 
 def _call(item: dict[str, Any]) -> Call:
     function = item.get('function', item)
-    arguments = function.get('arguments')
+    name, arguments = function['name'], function.get('arguments')
     if isinstance(arguments, str):
         # Some models write the arguments as text that holds JSON.
         try:
             arguments = json.loads(arguments)
         except ValueError:
             arguments = {'': arguments}
-    return Call(name=function['name'], args=arguments if isinstance(arguments, dict) else {'': arguments})
+    if not isinstance(arguments, dict):
+        arguments = {'': arguments}
+    return Call(name=_plain(name if isinstance(name, str) else json.dumps(name)), args=_plain(arguments))
+
+
+def _plain(value: Any) -> Any:
+    """The same JSON value, without what no file or tokenizer takes: half characters, NaN and infinities."""
+    text = json.dumps(value, ensure_ascii=False).encode('utf-8', errors='replace').decode('utf-8')
+    return json.loads(text, parse_constant=str)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainer.attempt import final_workspace, prepare
 from trainer.checkers.grading import grade
-from trainer.errors import SandboxError
+from trainer.errors import RlvrError
 from trainer.recording import Change
 from trainer.rollout.changes import changes
 from trainer.sandbox import Isolation
@@ -22,7 +22,8 @@ class TfcodeEnv:
     """One episode's workspace; reusable by ``reset``, never shared between two episodes.
 
     The public methods besides ``reset`` and ``get_reward`` are the model's tools, so everything else is private.
-    What goes wrong in the sandbox is kept and becomes an ``error`` verdict: it never ends a run and is never a 0.
+    Whatever goes wrong in setup, tools or check is kept and becomes an ``error`` verdict: it never ends a run and is
+    never a 0.
     """
 
     def __init__(self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None) -> None:
@@ -43,8 +44,8 @@ class TfcodeEnv:
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         try:
             self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
-        except (SandboxError, OSError) as error:
-            self._broken = str(error)
+        except Exception as error:
+            self._broken = _said(error)
 
     def run_command(self, command: str) -> str:
         """Run a shell command in the workspace.
@@ -92,37 +93,43 @@ class TfcodeEnv:
             return ToolResult(text='error: the sandbox is not available', ok=False)
         try:
             return call_tool(self._sandbox, name, args)
-        except (SandboxError, OSError) as error:
-            self._broken = str(error)
+        except Exception as error:
+            self._broken = _said(error)
             self._close()
             return ToolResult(text='error: the sandbox is not available', ok=False)
 
     def _grade(self) -> Verdict:
         """End every process, check the final workspace, and close; the verdict is kept for further calls."""
         if self._verdict is None:
-            self._verdict = self._check()
-            self._close()
+            try:
+                self._verdict = self._check()
+            except Exception as error:
+                self._verdict = Verdict.not_scored(f'The final workspace could not be checked: {_said(error)}')
+            finally:
+                self._close()
         return self._verdict
 
     def _check(self) -> Verdict:
         if self._spec is None or self._sandbox is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
         spec = self._spec
-        try:
-            with final_workspace(self._sandbox) as final:
-                self.changes = changes(spec.setup_files, final)
-                return grade(
-                    spec.checker,
-                    spec.setup_files,
-                    final,
-                    home=self._home,
-                    isolation=self._isolation,
-                    environment=self._python,
-                )
-        except (SandboxError, OSError) as error:
-            return Verdict.not_scored(f'The final workspace could not be read: {error}')
+        with final_workspace(self._sandbox) as final:
+            self.changes = changes(spec.setup_files, final)
+            return grade(
+                spec.checker,
+                spec.setup_files,
+                final,
+                home=self._home,
+                isolation=self._isolation,
+                environment=self._python,
+            )
 
     def _close(self) -> None:
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None
+
+
+def _said(error: Exception) -> str:
+    """What an error says; one that nobody foresaw says its kind too."""
+    return str(error) if isinstance(error, RlvrError | OSError) else f'{type(error).__name__}: {error}'
