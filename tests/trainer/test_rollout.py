@@ -1,11 +1,12 @@
 """Episodes with scripted turns: real tokenizer, real sandbox, real checker; only the words are given."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from trainer.engines.base import Generation
+from trainer.engines.base import Generation, TurnStream
 from trainer.models import STARTER
 from trainer.policy import load_tokenizer
 from trainer.recording import Rollout
@@ -18,7 +19,7 @@ DONE = 'Done.'
 
 
 class ScriptedEngine:
-    """Says given texts, one a turn, to whoever asks; a text that ends in ``…`` is cut by the length limit."""
+    """Says given texts, one a turn, in every conversation; a text that ends in ``…`` is cut by the length limit."""
 
     name = 'scripted'
 
@@ -26,14 +27,35 @@ class ScriptedEngine:
         self._tokenizer = tokenizer
         self._turns = list(turns)
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], *, temperature: float
-    ) -> list[Generation]:
-        text = self._turns.pop(0)
+    @contextmanager
+    def open(self, rows: int, *, temperature: float, seed: int) -> Iterator[TurnStream]:
+        yield Script([iter(self._turns) for _ in range(rows)], self._generation)
+
+    def _generation(self, text: str, limit: int) -> Generation:
         ids = self._tokenizer.encode(text.removesuffix('…'), add_special_tokens=False)
         if text.endswith('…'):
-            return [Generation(ids[:limit], finished=False) for limit in limits]
-        return [Generation([*ids, self._tokenizer.eos_token_id], finished=True) for _ in prompts]
+            return Generation(ids[:limit], finished=False)
+        return Generation([*ids, self._tokenizer.eos_token_id], finished=True)
+
+
+class Script:
+    """The stream of a ``ScriptedEngine``."""
+
+    def __init__(self, said: list[Iterator[str]], speak: Callable[[str, int], Generation]) -> None:
+        self._said = said
+        self._speak = speak
+        self._limits: dict[int, int] = {}
+
+    @property
+    def asked(self) -> int:
+        return len(self._limits)
+
+    def extend(self, row: int, ids: Sequence[int], limit: int) -> None:
+        self._limits[row] = limit
+
+    def advance(self) -> list[tuple[int, Generation]]:
+        limits, self._limits = sorted(self._limits.items()), {}
+        return [(row, self._speak(next(self._said[row]), limit)) for row, limit in limits]
 
 
 @pytest.fixture(scope='module')

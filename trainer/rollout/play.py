@@ -1,19 +1,23 @@
 """Playing episodes: the turns of all of them generated together, their setup, tools and checks side by side.
 
-Setup runs while the first turn is generated, the tools of different episodes run at once, and an episode is checked
-as soon as it ends, while the others go on (design section 7).
+Nobody waits for the slowest: setup runs while the first turn is generated, tools run and episodes are checked while the
+others are generated, and an episode whose tools have answered joins again (design section 7).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Final
 
-from trainer.engines import Generation, GenerationEngine
+import torch
+
+from trainer.engines import Generation, GenerationEngine, TurnStream
 from trainer.errors import GenerationError
 from trainer.recording import Ending, Rollout, ToolRecord, Turn
 from trainer.rollout.chat import Call, Chat, ParsedTurn
@@ -23,6 +27,7 @@ from trainer.verdict import Verdict
 
 MIN_TURN_TOKENS: Final = 8
 """An answer that leaves less room than this for the next turn does not fit."""
+WAIT_S: Final = 0.2
 WORKERS: Final = max(8, 4 * (os.cpu_count() or 1))
 
 
@@ -37,6 +42,8 @@ class EpisodeLimits:
     tokens: int
     turns: int
     temperature: float
+    answer_tokens: int = 512
+    """Of one tool answer; a longer one is cut."""
 
 
 @dataclass
@@ -54,6 +61,9 @@ class Episode:
     started: Future[float] | None = None
     checked: Future[tuple[Verdict, float]] | None = None
     seconds: dict[str, float] = field(default_factory=lambda: {'generate': 0.0, 'tools': 0.0, 'check': 0.0})
+    asked: float = 0.0
+    took: float = 0.0
+    """When its turn was asked for, and how long the last one took, in seconds."""
 
     @property
     def tokens(self) -> int:
@@ -64,6 +74,9 @@ class Episode:
         """Append the model's own tokens, or an answer's."""
         self.completion += ids
         self.mask += [int(own)] * len(ids)
+
+
+_Answered = tuple[int, ParsedTurn, Future[tuple[ToolRecord, ...]]]
 
 
 class Player:
@@ -87,63 +100,88 @@ class Player:
     def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
         """Play one episode for each task given (a task may be there many times); all are checked on return.
 
-        Order is kept. Raises ``Stopped``, with every sandbox closed, when ``stop`` says so between two rounds.
+        Order is kept, and what is sampled follows torch's random state, not how long tools take. Raises ``Stopped``,
+        with every sandbox closed, when ``stop`` says so between two turns.
         """
-        prompts: dict[str, list[int]] = {}
-        episodes = []
-        for task in tasks:
-            if task.task_spec.prompt not in prompts:
-                prompts[task.task_spec.prompt] = self._chat.prompt_ids(task.task_spec.prompt)
-            episodes.append(Episode(task, list(prompts[task.task_spec.prompt]), self._environment()))
+        prompts = {task.task_spec.prompt: [] for task in tasks}  # type: dict[str, list[int]]
+        for text in prompts:
+            prompts[text] = self._chat.prompt_ids(text)
+        episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
-        for episode in episodes:
-            episode.started = self._pool.submit(self._start, episode)
-        active = list(episodes)
-        while active:
-            if stop():
-                self._give_up(episodes)
-                raise Stopped
-            active = self._round(active)
+        seed = int(torch.randint(2**62, ()).item())
+        try:
+            for episode in episodes:
+                episode.started = self._pool.submit(self._start, episode)
+            with self._engine.open(len(episodes), temperature=self._limits.temperature, seed=seed) as stream:
+                self._play(episodes, stream, stop)
+        except BaseException:
+            self._give_up(episodes)
+            raise
         self._wait_for_checks(episodes)
         return episodes
 
     def _give_up(self, episodes: Sequence[Episode]) -> None:
         for episode in episodes:
             for future in (episode.started, episode.checked):
-                if future is not None:
+                if future is not None and not future.cancel():
                     future.exception()
             episode.environment._close()
 
-    def _round(self, active: list[Episode]) -> list[Episode]:
-        """Generate one turn for every active episode, run its tools, and return those that go on."""
+    def _play(self, episodes: Sequence[Episode], stream: TurnStream, stop: Callable[[], bool]) -> None:
+        """Generate turns, hand them to their tools, and take answers back, until every episode has ended."""
+        answered: SimpleQueue[_Answered] = SimpleQueue()
+        for row, episode in enumerate(episodes):
+            self._ask(stream, row, episode, episode.prompt)
+        going = len(episodes)
+        while going:
+            if stop():
+                raise Stopped
+            for row, generation in self._advance(stream):
+                # Tokens are read and written in this thread: fast tokenizers must not be shared while they encode.
+                episode = episodes[row]
+                turn = self._read(episode, generation)
+                future = self._pool.submit(self._run_calls, episode, turn)
+                future.add_done_callback(lambda done, row=row, turn=turn: answered.put((row, turn, done)))
+            for row, turn, done in self._answers(answered, wait=not stream.asked):
+                episode = episodes[row]
+                ids = self._answer(episode, turn, done.result())
+                if episode.ending is None:
+                    self._ask(stream, row, episode, ids)
+                else:
+                    going -= 1
+
+    def _ask(self, stream: TurnStream, row: int, episode: Episode, ids: Sequence[int]) -> None:
+        episode.asked = time.perf_counter()
+        stream.extend(row, ids, self._limits.tokens - len(episode.completion))
+
+    def _advance(self, stream: TurnStream) -> list[tuple[int, Generation]]:
         began = time.perf_counter()
-        limits = [self._limits.tokens - len(episode.completion) for episode in active]
-        generations = self._engine.generate(
-            [episode.prompt + episode.completion for episode in active], limits, temperature=self._limits.temperature
-        )
-        took = time.perf_counter() - began
-        self.seconds['generate'] += took
-        # Tokens are read and written here, in one thread: fast tokenizers must not be shared while they encode.
-        parsed = [self._read(episode, turn, took) for episode, turn in zip(active, generations, strict=True)]
-        began = time.perf_counter()
-        running = [
-            self._pool.submit(self._run_calls, episode, turn) for episode, turn in zip(active, parsed, strict=True)
-        ]
-        for episode, turn, future in zip(active, parsed, running, strict=True):
-            self._answer(episode, turn, future.result(), took)
-        self.seconds['tools'] += time.perf_counter() - began
-        return [episode for episode in active if episode.ending is None]
+        ended = stream.advance() if stream.asked else []
+        self.seconds['generate'] += time.perf_counter() - began
+        return ended
+
+    def _answers(self, answered: SimpleQueue[_Answered], *, wait: bool) -> Iterator[_Answered]:
+        """What tools have answered by now; where nothing else is to be done, wait for the first of them."""
+        if wait:
+            began = time.perf_counter()
+            with suppress(Empty):
+                # Not for ever: somebody may ask to stop.
+                yield answered.get(timeout=WAIT_S)
+            self.seconds['tools'] += time.perf_counter() - began
+        while not answered.empty():
+            yield answered.get()
 
     def _start(self, episode: Episode) -> float:
         began = time.perf_counter()
         episode.environment.reset(episode.task.task_spec)
         return time.perf_counter() - began
 
-    def _read(self, episode: Episode, generation: Generation, took: float) -> ParsedTurn:
+    def _read(self, episode: Episode, generation: Generation) -> ParsedTurn:
         """Add a generated turn to its episode and read it back; set the ending where it already is one."""
         prefix = episode.prompt + episode.completion
         episode.add(generation.ids, own=True)
-        episode.seconds['generate'] += took
+        episode.took = time.perf_counter() - episode.asked
+        episode.seconds['generate'] += episode.took
         parsed = self._chat.parse(generation.ids, prefix)
         if not generation.finished:
             episode.ending = 'token_budget'
@@ -178,8 +216,11 @@ class Player:
             duration_ms=result.duration_ms,
         )
 
-    def _answer(self, episode: Episode, turn: ParsedTurn, records: tuple[ToolRecord, ...], took: float) -> None:
-        """Add the tools' answers; start the check where the episode is over."""
+    def _answer(self, episode: Episode, turn: ParsedTurn, records: tuple[ToolRecord, ...]) -> list[int]:
+        """Add the tools' answers and return their tokens; start the check where the episode is over."""
+        ids: list[int] = []
+        budget = self._limits.answer_tokens
+        records = tuple(one.model_copy(update={'result': self._chat.cut(one.result, budget)}) for one in records)
         episode.calls += len(records)
         if episode.ending is None:
             if len(records) < len(turn.calls):
@@ -191,10 +232,17 @@ class Player:
                 else:
                     episode.add(ids, own=False)
         episode.turns.append(
-            Turn(text=turn.text, tokens=turn.tokens, seconds=round(took, 4), unreadable=turn.unreadable, calls=records)
+            Turn(
+                text=turn.text,
+                tokens=turn.tokens,
+                seconds=round(episode.took, 4),
+                unreadable=turn.unreadable,
+                calls=records,
+            )
         )
         if episode.ending is not None:
             episode.checked = self._pool.submit(self._check, episode)
+        return ids
 
     def _check(self, episode: Episode) -> tuple[Verdict, float]:
         assert episode.started is not None
