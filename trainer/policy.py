@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.utils.logging import disable_progress_bar
 
+from trainer.chat_format import prepare
 from trainer.config import Plan
 from trainer.errors import ConfigError, FieldError
 from trainer.hardware import Hardware
@@ -20,17 +21,29 @@ from trainer.models import ModelInfo
 
 
 def load_tokenizer(model: ModelInfo) -> Any:
-    """The tokenizer of a model, padding ready. Raises ``ConfigError`` where it cannot be had."""
-    tokenizer = _load(AutoTokenizer, model)
+    """The tokenizer of a model, padding ready, with the chat template that training uses.
+
+    Raises ``ConfigError`` where it cannot be had, ``GenerationError`` where it cannot carry tool calls.
+    """
+    tokenizer = read_tokenizer(model)
+    prepare(tokenizer)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
+def read_tokenizer(model: ModelInfo) -> Any:
+    """The tokenizer as it is published. Raises ``ConfigError`` where it cannot be had."""
+    return _load(AutoTokenizer, model)
+
+
 def load_model(model: ModelInfo, hardware: Hardware, *, adapter: Path | None = None) -> Any:
     """The base model on its device, with a trained adapter over it where one is given. Raises ``ConfigError``."""
     disable_progress_bar()  # a log is no terminal
-    loaded = _load(AutoModelForCausalLM, model, dtype=hardware.dtype).to(hardware.device)
+    options: dict[str, Any] = {'dtype': hardware.dtype}
+    if model.gguf:
+        options['quantization_config'] = GgufConfig(dequantize=True)  # adapters train on dense weights
+    loaded = _load(AutoModelForCausalLM, model, **options).to(hardware.device)
     if adapter is not None:
         if not (adapter / 'adapter_config.json').is_file():
             message = f'{adapter} holds no adapter_config.json'
@@ -81,9 +94,15 @@ def lora(plan: Plan) -> LoraConfig:
 
 
 def _load(kind: Any, model: ModelInfo, **options: Any) -> Any:
+    if model.gguf:
+        options['gguf_file'] = model.gguf
     try:
         return kind.from_pretrained(model.source, **options)
-    except (OSError, ValueError) as error:
-        message = f'{model.title} could not be loaded: {str(error).splitlines()[0]}'
+    except Exception as error:
+        # A folder of others: what is wrong with it shows in as many kinds of errors as there are libraries below.
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        message = f'{model.title} could not be loaded: {said[0][:300]}'
         hint = 'Download the model first, or choose a local folder or the starter model.'
-        raise ConfigError(message, [FieldError(loc='model', msg=message)], hint=hint) from None
+        if isinstance(error, ImportError):
+            hint = 'Install what is missing beside the studio, then start again.'
+        raise ConfigError(message, [FieldError(loc='model', msg=message)], hint=hint) from error

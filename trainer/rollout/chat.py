@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trl.chat_template_utils import (
-    add_response_schema,
-    get_training_chat_template,
-    is_chat_template_prefix_preserving,
-    parse_response,
-    supports_tool_calling,
-)
+from trl.chat_template_utils import parse_response
 
+from trainer.chat_format import prepare
 from trainer.errors import GenerationError
 from trainer.tools import TOOL_SCHEMAS
 
@@ -43,14 +39,13 @@ class ParsedTurn:
 class Chat:
     """Renders prompts and tool answers with a tokenizer's chat template and reads turns back.
 
-    The template must be prefix-preserving (a later message never changes the tokens of an earlier one), or policy
-    and loss would see different texts; where it is not, TRL's training variant of the template takes its place.
-    Raises ``GenerationError`` where the template cannot carry tool calls.
+    The tokenizer is given the template that training uses (see ``chat_format``). Raises ``GenerationError`` where its
+    own cannot carry tool calls.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self._template = _training_template(tokenizer)
+        prepare(tokenizer)
         self._tools = list(TOOL_SCHEMAS)
         self._opener = _call_opener(tokenizer)
 
@@ -128,7 +123,7 @@ class Chat:
         except Exception:
             # Whatever the tokenizer's parser met that it does not foresee: a model's mistake, recorded as such.
             return ParsedTurn(text=text, tokens=len(ids), unreadable=True)
-        opened = text.count(self._opener) if self._opener else 0
+        opened = len(self._opener.findall(text)) if self._opener else 0
         return ParsedTurn(text=text, tokens=len(ids), calls=calls, unreadable=opened > len(calls))
 
     def _render(
@@ -137,7 +132,6 @@ class Chat:
         ids = self.tokenizer.apply_chat_template(
             messages,
             tools=tools,
-            chat_template=self._template,
             add_generation_prompt=generation,
             tokenize=True,
             return_dict=False,
@@ -145,36 +139,11 @@ class Chat:
         return list(ids)
 
 
-def _training_template(tokenizer: Any) -> str | None:
-    if not tokenizer.chat_template:
-        raise GenerationError(
-            'The tokenizer has no chat template', hint='Base models cannot call tools: choose an instruct model.'
-        )
-    if not supports_tool_calling(tokenizer):
-        raise GenerationError(
-            'The chat template cannot show tool calls', hint='`rlvr models list` shows models that can.'
-        )
-    if getattr(tokenizer, 'response_template', None) is None:
-        try:
-            add_response_schema(tokenizer)
-        except ValueError:
-            raise GenerationError(
-                'Tool calls of this chat template cannot be read back: it belongs to no known family',
-                hint='Set response_template on the tokenizer, or choose a model of the eligible list.',
-            ) from None
-    if is_chat_template_prefix_preserving(tokenizer):
-        return None
-    try:
-        return str(get_training_chat_template(tokenizer))
-    except ValueError as error:
-        raise GenerationError(f'The chat template is not prefix-preserving: {error}') from None
-
-
-def _call_opener(tokenizer: Any) -> str:
-    """The text that opens a tool call in this model's turns, or empty where the template names none."""
-    fields = (tokenizer.response_template or {}).get('fields', {})
-    opener = fields.get('tool_calls', {}).get('open', '')
-    return opener if isinstance(opener, str) else ''
+def _call_opener(tokenizer: Any) -> re.Pattern[str] | None:
+    """What opens a tool call in this model's turns, where its parser names anything."""
+    calls = (tokenizer.response_template or {}).get('fields', {}).get('tool_calls', {})
+    opener = calls.get('open_pattern') or re.escape(calls.get('open') or '')
+    return re.compile(opener) if opener else None
 
 
 def _call(item: dict[str, Any]) -> Call:
