@@ -18,7 +18,7 @@ from trainer.errors import ConfigError, FieldError
 from trainer.models import ModelInfo, Preset, find_model
 from trainer.requirements import parse_requirements
 from trainer.sandbox import Isolation
-from trainer.validation import Document, Invalid, note, validate
+from trainer.validation import Document, Invalid, at, note, validate
 
 BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     'num_generations': (4, 16),
@@ -29,6 +29,9 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 """Field of ``config.rl`` → lowest and highest value; what is outside is clamped."""
 
 MAX_PACKAGES: Final = 50
+
+FROM_HARDWARE: Final = frozenset({'bf16', 'fp16', 'useCpu', 'use_cpu', 'device', 'precision', 'dtype'})
+"""Keys of other tools that set by hand what is chosen from the hardware here."""
 
 Engine = Literal['auto', 'plain', 'continuous_batching', 'vllm']
 
@@ -131,11 +134,32 @@ class Settings(CamelDocument):
         default=None, strict=True, ge=16, le=4096, description='Tokens of one tool answer; what is longer is cut.'
     )
     cold_start: ColdStart | None = Field(default=None, description='Learn from demonstrations first.')
+    processes: int | None = Field(
+        default=None,
+        strict=True,
+        ge=1,
+        le=64,
+        description='Processes that share the episodes and the update of a step; none: one for each GPU.',
+    )
     max_error_share: float = Field(
         default=0.2, strict=True, gt=0, le=1, description='Share of errors over five steps that stops the run.'
     )
-    spot: Literal[False] = Field(default=False, description='Always off for RLVR.')
+    spot: bool = Field(default=False, strict=True, description='Always off for RLVR.')
     beta: float = Field(default=0.0, strict=True, description='Always 0 for RLVR: no KL term.')
+
+    @model_validator(mode='before')
+    @classmethod
+    def _hardware_decides(cls, data: Any) -> Any:
+        for key in sorted(FROM_HARDWARE & set(data)) if isinstance(data, Mapping) else ():
+            raise at(key, 'device and precision are chosen from the hardware at the start of a run: remove this key')
+        return data
+
+    @field_validator('spot')
+    @classmethod
+    def _no_spot(cls, spot: bool, info: ValidationInfo) -> bool:
+        if spot:
+            note(info, 'spot', 'set from true to false: RLVR runs are never on spot machines')
+        return False
 
     @field_validator('beta')
     @classmethod
@@ -176,7 +200,8 @@ class Plan(Document):
     """What a run will really do: the settings with presets, caps and divisibility worked in, and the notes on changes.
 
     A step takes ``groups`` tasks, each attempted ``generations`` times; ``batch_size`` completions go through the
-    model at once, ``accumulation`` times, so ``groups * generations == batch_size * accumulation``.
+    model at once, ``accumulation`` times on each of ``processes``, so
+    ``groups * generations == batch_size * accumulation * processes``, and no group is split between two of them.
     """
 
     learning_rate: float
@@ -192,6 +217,7 @@ class Plan(Document):
     groups: int
     batch_size: int
     accumulation: int
+    processes: int = 1
     steps: int
     notes: tuple[FieldError, ...] = ()
 
@@ -212,8 +238,11 @@ def parse_settings(data: object, *, root: str = '') -> tuple[Settings, tuple[Fie
         raise ConfigError(f'The settings are not valid: {invalid}', invalid.fields) from None
 
 
-def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
-    """Work presets, caps and divisibility into one plan for ``tasks`` tasks. Raises ``ConfigError``."""
+def plan(settings: Settings, model: ModelInfo, tasks: int, *, processes: int | None = None) -> Plan:
+    """Work presets, caps and divisibility into one plan for ``tasks`` tasks. Raises ``ConfigError``.
+
+    ``processes`` is how many there will be; where that is not known yet, what the settings ask for.
+    """
     if tasks < 1:
         raise ConfigError('A run needs at least one task', [FieldError(loc='tasks', msg='Choose at least one task')])
     notes: list[FieldError] = []
@@ -225,8 +254,9 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
         )
         rate = model.rate_cap
     generations = settings.rl.num_generations
-    batch_size, accumulation = _batches(settings, preset, tasks, notes)
-    groups = batch_size * accumulation // generations
+    processes = processes or settings.processes or 1
+    batch_size, accumulation = _batches(settings, preset, tasks, processes, notes)
+    groups = batch_size * accumulation * processes // generations
     epochs = settings.epochs or preset.epochs
     steps = max(1, math.ceil(tasks * epochs / groups))
     length = _completion_length(settings.rl, model)
@@ -246,16 +276,28 @@ def plan(settings: Settings, model: ModelInfo, tasks: int) -> Plan:
         groups=groups,
         batch_size=batch_size,
         accumulation=accumulation,
+        processes=processes,
         steps=steps,
         notes=tuple(notes),
     )
 
 
-def _batches(settings: Settings, preset: Preset, tasks: int, notes: list[FieldError]) -> tuple[int, int]:
-    """Batch size and accumulation steps whose product is a multiple of the group size (spec section 6)."""
+def _batches(
+    settings: Settings, preset: Preset, tasks: int, processes: int, notes: list[FieldError]
+) -> tuple[int, int]:
+    """Batch size and accumulation steps of one process, their product a multiple of the group size (spec section 6)."""
     generations = settings.rl.num_generations
     if settings.batch_size is None and settings.gradient_accumulation_steps is None:
-        groups = min(preset.tasks_per_step, tasks)
+        wanted = min(preset.tasks_per_step, tasks)
+        groups = math.ceil(wanted / processes)
+        if groups * processes != wanted:
+            notes.append(
+                FieldError(
+                    loc='processes',
+                    msg=f'a step takes {groups * processes} tasks instead of {wanted}: '
+                    f'as many for each of {processes} processes',
+                )
+            )
         together = max(size for size in range(1, preset.groups_per_batch + 1) if groups % size == 0)
         return generations * together, groups // together
     batch_size = settings.batch_size or generations
@@ -288,7 +330,7 @@ def _completion_length(rl: RlConfig, model: ModelInfo) -> int:
     return model.preset.max_completion_length
 
 
-def resolve(config: RunConfig, tasks: int) -> tuple[ModelInfo, Plan]:
+def resolve(config: RunConfig, tasks: int, *, processes: int | None = None) -> tuple[ModelInfo, Plan]:
     """The model and the plan of a run. Raises ``ConfigError``."""
     model = find_model(config.model)
-    return model, plan(config.settings, model, tasks)
+    return model, plan(config.settings, model, tasks, processes=processes)

@@ -59,7 +59,25 @@ def test_out_of_bounds_is_clamped_and_said(key: str, given: float, kept: float) 
         ({'rl': {'entropyCoef': -1}}, 'rl.entropyCoef'),
         ({'temperature': 0}, 'temperature'),
         ({'learningRate': '1e-6'}, 'learningRate'),
-        ({'spot': True}, 'spot'),
+        ({'spot': 'yes'}, 'spot'),
+        ({'rl': {'maxCompletionLength': -1}}, 'rl.maxCompletionLength'),
+        ({'rl': {'numGenerations': 0}}, 'rl.numGenerations'),
+        ({'rl': {'numGenerations': 8.5}}, 'rl.numGenerations'),
+        ({'rl': {'numGenerations': True}}, 'rl.numGenerations'),
+        ({'rl': {'maxSteps': -1}}, 'rl.maxSteps'),
+        ({'rl': {'env': 'gym'}}, 'rl.env'),
+        ({'rl': {'scaleRewards': True}}, 'rl.scaleRewards'),
+        ({'rl': {'generationEngine': 'sglang'}}, 'rl.generationEngine'),
+        ({'rl': {'enabled': 'yes'}}, 'rl.enabled'),
+        ({'rl': []}, 'rl'),
+        ({'temperature': float('nan')}, 'temperature'),
+        ({'temperature': -0.5}, 'temperature'),
+        ({'learningRate': 0}, 'learningRate'),
+        ({'learningRate': float('inf')}, 'learningRate'),
+        ({'batchSize': 0}, 'batchSize'),
+        ({'processes': 0}, 'processes'),
+        ({'bf16': True}, 'bf16'),
+        ({'precision': 'bfloat16'}, 'precision'),
         ({'rl': {'pipPackages': ['numpy', 'git+https://example.invalid/a.git']}}, 'rl.pipPackages'),
     ],
 )
@@ -127,6 +145,28 @@ def test_divisibility_is_solved_and_said(batch: int, accumulation: int, generati
     assert (made.batch_size, made.accumulation) == (batch, kept)
     assert made.rollouts_per_step == batch * kept
     assert bool(made.notes) == (kept != accumulation)
+
+
+@pytest.mark.parametrize(
+    ('tasks', 'processes', 'groups'), [(32, 2, 4), (32, 4, 4), (32, 3, 6), (1, 2, 2), (3, 2, 4), (32, 8, 8)]
+)
+def test_a_group_is_never_split_between_processes(tasks: int, processes: int, groups: int) -> None:
+    made = plan(parse_settings({'processes': processes})[0], QWEN, tasks)
+    assert made.groups == groups
+    assert made.batch_size * made.accumulation % made.generations == 0
+    assert made.rollouts_per_step == made.batch_size * made.accumulation * processes
+    assert [note.loc for note in made.notes] == ([] if groups == min(4, tasks) else ['processes'])
+
+
+def test_precision_is_not_set_by_hand() -> None:
+    """Case C2."""
+    assert 'chosen from the hardware' in refused({'bf16': True})['bf16']
+
+
+def test_spot_is_off_whatever_is_asked() -> None:
+    settings, notes = parse_settings({'spot': True})
+    assert settings.spot is False
+    assert [note.loc for note in notes] == ['spot']
 
 
 @pytest.mark.parametrize('model', MODELS, ids=lambda model: model.title)
