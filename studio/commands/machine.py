@@ -1,7 +1,8 @@
-"""``rlvr sandbox probe``, ``doctor`` and ``models list``: what this machine can do, measured where that is possible."""
+"""``rlvr sandbox probe``, ``doctor`` and ``models``: what this machine can do, measured where that is possible."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -71,10 +72,12 @@ def doctor(*, as_json: bool) -> int:
 
 def models_list(*, as_json: bool) -> None:
     """List models: the bundled one, folders under ``<home>/models``, the eligible list."""
-    from trainer.models import MODELS, find_model
+    from trainer.models import find_model, offered_models
 
     local = sorted(path.parent for path in (settings().home / 'models').glob('*/config.json'))
-    models = [*MODELS[:1], *(find_model(str(folder)) for folder in local), *MODELS[1:]]
+    models = [*offered_models(), *(find_model(str(folder)) for folder in local)]
+    order = ('bundled', 'local', 'eligible')
+    models.sort(key=lambda model: order.index(model.kind))
     if as_json:
         keys = {'id', 'title', 'kind', 'supports_rl', 'parameters', 'source', 'about'}
         print_json([model.model_dump(mode='json', by_alias=True, include=keys) for model in models])
@@ -86,6 +89,22 @@ def models_list(*, as_json: bool) -> None:
             for model in models
         ],
     )
+
+
+def models_check(model: str, *, as_json: bool) -> int:
+    """Run the pre-flight of a model; 0 when it can be trained on tools."""
+    from studio.launchers.local import child_environment
+    from trainer.models import preflight
+
+    result = preflight(model, environment=child_environment(os.environ))
+    if as_json:
+        print_json(result.model_dump(mode='json'))
+    else:
+        print_table(
+            ['model', 'tool calls can be read', ''],
+            [(model, _mark(result.ok), ' '.join(filter(None, (result.note or result.problem, result.hint))))],
+        )
+    return 0 if result.ok else 1
 
 
 def _mark(ok: bool) -> str:
