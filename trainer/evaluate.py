@@ -9,8 +9,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args
+
+import torch
 
 from trainer.engines import open_engine
 from trainer.errors import RlvrError
@@ -22,7 +25,7 @@ from trainer.policy import load_model, load_tokenizer
 from trainer.recording import Rollout
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
-from trainer.rollout.play import EpisodeLimits, Player, record
+from trainer.rollout.play import EpisodeLimits, Player, Stopped, record
 from trainer.sandbox import Isolation
 from trainer.sandbox.python_env import base_environment
 from trainer.statistics import wilson
@@ -49,6 +52,7 @@ class Evaluation(Document):
     """Success over tasks: ``mean`` is the share of solved attempts, ``low`` to ``high`` its 95 % interval."""
 
     stage: str
+    step: int = 0
     k: int
     temperature: float
     mean: float | None
@@ -68,27 +72,31 @@ def evaluate(
     temperature: float,
     stage: Stage,
     step: int = 0,
+    seed: int = 1,
     on_rollout: Callable[[Rollout], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation:
-    """Attempt every task ``k`` times. ``stop`` is asked between batches; what was attempted by then counts."""
+    """Attempt every task ``k`` times; the same weights and seed give the same attempts, whatever was done before.
+
+    ``stop`` is asked while episodes are played; the batches that were whole by then count.
+    """
     wanted = [(number, task, index) for number, task in enumerate(tasks) for index in range(k)]
     rollouts: list[Rollout] = []
-    for start in range(0, len(wanted), BATCH):
-        if stop():
-            break
-        batch = wanted[start : start + BATCH]
-        episodes = player.play([task for _, task, _ in batch])
-        for episode, (number, _, index) in zip(episodes, batch, strict=True):
-            rollout = record(episode, step=step, stage=stage, group=number, index=index, advantage=None)
-            rollouts.append(rollout)
-            if on_rollout is not None:
-                on_rollout(rollout)
-    return summarise(tasks, rollouts, k=k, temperature=temperature, stage=stage)
+    with torch.random.fork_rng(devices=[]), suppress(Stopped):
+        torch.manual_seed(seed)
+        for start in range(0, len(wanted), BATCH):
+            batch = wanted[start : start + BATCH]
+            episodes = player.play([task for _, task, _ in batch], stop=stop)
+            for episode, (number, _, index) in zip(episodes, batch, strict=True):
+                rollout = record(episode, step=step, stage=stage, group=number, index=index, advantage=None)
+                rollouts.append(rollout)
+                if on_rollout is not None:
+                    on_rollout(rollout)
+    return summarise(tasks, rollouts, k=k, temperature=temperature, stage=stage, step=step)
 
 
 def summarise(
-    tasks: Sequence[TaskFile], rollouts: Sequence[Rollout], *, k: int, temperature: float, stage: str
+    tasks: Sequence[TaskFile], rollouts: Sequence[Rollout], *, k: int, temperature: float, stage: str, step: int = 0
 ) -> Evaluation:
     """Count solved attempts per task and in total; errors are left out and counted on their own."""
     rows = []
@@ -112,6 +120,7 @@ def summarise(
     low, high = wilson(solved, attempts)
     return Evaluation(
         stage=stage,
+        step=step,
         k=k,
         temperature=temperature,
         mean=solved / attempts if attempts else None,
@@ -152,21 +161,15 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _evaluate_model(options: argparse.Namespace) -> Evaluation:
-    from transformers import set_seed
-
     model = find_model(options.model)
     tasks = read_manifest(options.manifest)
     hardware = detect()
-    set_seed(options.seed)
     tokenizer = load_tokenizer(model)
     policy = load_model(model, hardware, adapter=options.adapter)
     temperature = model.preset.temperature if options.temperature is None else options.temperature
     python = base_environment(options.home)
-    limits = EpisodeLimits(
-        tokens=options.max_completion_length or model.preset.max_completion_length or 1024,
-        turns=32,
-        temperature=temperature,
-    )
+    length = options.max_completion_length or model.preset.max_completion_length or 1024
+    limits = EpisodeLimits(tokens=length, turns=32, temperature=temperature, answer_tokens=length // 2)
     player = Player(
         Chat(tokenizer),
         open_engine('plain', policy, tokenizer),
@@ -181,7 +184,15 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
         print(f'\r{done}/{len(tasks) * options.k}', end='', file=sys.stderr, flush=True)  # noqa: T201
 
     try:
-        return evaluate(player, tasks, k=options.k, temperature=temperature, stage='before', on_rollout=report)
+        return evaluate(
+            player,
+            tasks,
+            k=options.k,
+            temperature=temperature,
+            stage='before',
+            seed=options.seed,
+            on_rollout=report,
+        )
     finally:
         player.close()
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +14,10 @@ from typing import Any, Final
 import psutil
 from pydantic import Field
 
-from trainer.config import RunConfig
+from trainer.config import RunConfig, parse_settings, resolve
+from trainer.demonstrations import Demonstration, write_demonstrations
 from trainer.errors import RunFolderError
-from trainer.events import FINAL_STATES, AnyEvent, RunState, State
+from trainer.events import FINAL_STATES, AnyEvent, EventWriter, RunState, State
 from trainer.manifest import read_manifest, write_manifest
 from trainer.task import TaskFile
 from trainer.validation import Document
@@ -92,6 +93,16 @@ class RunFolder:
         return self.path / 'heldout.jsonl'
 
     @property
+    def demonstrations(self) -> Path:
+        """Chats for the cold start; may be missing."""
+        return self.path / 'demonstrations.jsonl'
+
+    @property
+    def summary(self) -> Path:
+        """How the run ended and what it was worth; there once it has."""
+        return self.path / 'summary.json'
+
+    @property
     def log(self) -> Path:
         """Stdout and stderr of the trainer."""
         return self.path / 'trainer.log'
@@ -106,11 +117,28 @@ class RunFolder:
         """Whole checkpoints to go on from."""
         return self.path / 'checkpoints'
 
+    def best(self, step: int) -> Path:
+        """The weights of a step that were the best on held-out tasks so far."""
+        return self.path / 'best' / f'step-{step}'
+
+    @property
+    def cold_start(self) -> Path:
+        """The adapter that the cold start left; there once it is whole."""
+        return self.path / 'cold_start'
+
     @classmethod
     def create(
-        cls, path: Path, config: RunConfig, tasks: Iterable[TaskFile], held_out: Iterable[TaskFile] = ()
+        cls,
+        path: Path,
+        config: RunConfig,
+        tasks: Iterable[TaskFile],
+        held_out: Iterable[TaskFile] = (),
+        demonstrations: Sequence[Demonstration] = (),
     ) -> RunFolder:
-        """Write a new run folder. Raises ``RunFolderError`` where there is one already."""
+        """Write a new run folder. Raises ``RunFolderError`` where there is one already.
+
+        Without ``demonstrations`` a cold start takes the reference solutions of the tasks.
+        """
         try:
             path.mkdir(parents=True, exist_ok=False)
         except FileExistsError:
@@ -122,9 +150,49 @@ class RunFolder:
         held_out = list(held_out)
         if held_out:
             write_manifest(folder.held_out, held_out)
+        if demonstrations:
+            write_demonstrations(folder.demonstrations, demonstrations)
         # What the user did not set stays unset: the model's preset decides, and plan.json says what it decided.
-        write_json(path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
+        folder._write_config(config)
         return folder
+
+    def _write_config(self, config: RunConfig) -> None:
+        write_json(self.path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
+
+    def reopen(self, *, steps: int | None = None) -> None:
+        """Make a run that ended ready to be launched again: it goes on from its last checkpoint.
+
+        ``steps`` raises the number of optimizer steps. Raises ``RunFolderError`` where the run still works, or where
+        nothing is left to do, and ``ConfigError``; nothing is changed then.
+        """
+        claim = self.claim()
+        if claim is not None and claim.alive and self.exit() is None:
+            raise RunFolderError(f'{self.path} is being trained now', hint='Stop it first.')
+        config = self.config()
+        if steps is not None:
+            parse_settings({'rl': {'maxSteps': steps}})
+            rl = config.settings.rl.model_copy(update={'max_steps': steps})
+            settings = config.settings.model_copy(update={'rl': rl, 'epochs': None})
+            config = config.model_copy(update={'settings': settings})
+        self.check_unfinished(config)
+        if steps is not None:
+            self._write_config(config)
+        for path in (self.path / 'exit.json', self.path / 'claim.json', self.path / 'control' / STOP):
+            path.unlink(missing_ok=True)
+        with EventWriter(self.events) as writer:
+            writer.write(State(state='queued', reason='continued'))
+
+    def check_unfinished(self, config: RunConfig) -> None:
+        """Raise ``RunFolderError`` where the run is finished and its configuration asks for no more steps."""
+        summary = _read_json(self.summary)
+        if not summary or summary.get('state') != 'finished':
+            return
+        _, plan = resolve(config, len(self.tasks()))
+        done = int(summary.get('total') or summary.get('steps') or 0)
+        if config.training_type == 'conversationalTraining' or plan.steps <= done:
+            raise RunFolderError(
+                f'Nothing is left to do: the run has finished its {done} steps', hint='Raise the step count to go on.'
+            )
 
     def config(self) -> RunConfig:
         """Read run.json. Raises ``RunFolderError``."""
@@ -149,6 +217,20 @@ class RunFolder:
     def write_claim(self, claim: Claim) -> None:
         """Say who runs this folder."""
         write_json(self.path / 'claim.json', claim.model_dump())
+
+    def begin(self, claim: Claim) -> None:
+        """Say who runs this folder from now on; what was asked of a process that has ended is forgotten.
+
+        Raises ``RunFolderError`` where another process runs it.
+        """
+        other = self.claim()
+        if other is not None and other.pid != claim.pid and other.alive and self.exit() is None:
+            raise RunFolderError(f'{self.path} is being trained by process {other.pid}', hint='Stop it first.')
+        ended = self.path / 'exit.json'
+        if ended.exists():
+            (self.path / 'control' / STOP).unlink(missing_ok=True)
+            ended.unlink()
+        self.write_claim(claim)
 
     def exit(self) -> Exit | None:
         """How the process ended, if that is known."""

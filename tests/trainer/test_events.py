@@ -2,9 +2,13 @@
 
 import json
 import math
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from trainer.events import EventWriter, Metrics, Notice, Progress, State, read_events
+from trainer.line_file import LineFile, last_line
 
 
 def test_written_events_are_read_back_with_numbers_from_one(tmp_path: Path) -> None:
@@ -68,3 +72,49 @@ def test_reading_in_small_pieces_sees_every_event(tmp_path: Path) -> None:
         seen += [event.seq for event in events]
         offset = following
     assert seen == list(range(1, 51))
+
+
+def test_a_full_disk_leaves_whole_lines_and_no_gap(tmp_path: Path) -> None:
+    """What cannot be written waits; a line is never there in part."""
+    path = tmp_path / 'events.jsonl'
+    with EventWriter(path) as writer:
+        writer.write(State(state='preparing'))
+        with full_disk(path.stat().st_size + 40):
+            for step in range(3):
+                writer.write(Progress(step=step, total=3))
+            assert writer.waiting == 3
+            assert len(read_events(path)[0]) == 1
+        writer.write(State(state='finished'))
+        assert writer.waiting == 0
+    events, offset = read_events(path)
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5]
+    assert offset == path.stat().st_size
+
+
+def test_lines_that_were_cut_by_a_kill_are_taken_away_at_opening(tmp_path: Path) -> None:
+    path = tmp_path / 'rollouts.jsonl'
+    path.write_bytes(b'{"a": 1}\n{"b": ')
+    file = LineFile(path)
+    assert file.append(b'{"c": 3}') == 9
+    file.close()
+    assert path.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+    assert last_line(path) == b'{"c": 3}'
+
+
+def test_the_last_line_is_found_however_long_it_is(tmp_path: Path) -> None:
+    path = tmp_path / 'lines'
+    path.write_bytes(b'short\n' + b'x' * 200_000 + b'\n')
+    assert last_line(path) == b'x' * 200_000
+    path.write_bytes(b'')
+    assert last_line(path) == b''
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond ``size``, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

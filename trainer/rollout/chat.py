@@ -6,16 +6,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from trl.chat_template_utils import parse_response
 
 from trainer.chat_format import prepare
 from trainer.errors import GenerationError
 from trainer.tools import TOOL_SCHEMAS
-
-MARK_TOKENS: Final = 12
-"""Room for the mark in an answer that was cut."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class Chat:
         prepare(tokenizer)
         self._tools = list(TOOL_SCHEMAS)
         self._opener = _call_opener(tokenizer)
+        self._special = {id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """Token ids of a task's prompt with the tools, up to where the model's turn begins."""
@@ -61,24 +59,26 @@ class Chat:
             {'role': 'assistant', 'content': '', 'tool_calls': [call]},
         ]
         messages = [{'role': 'tool', 'name': name, 'content': text} for name, text in answers]
+        start = len(self._render(before[:1], generation=True))
         prefix = self._render(before, generation=False)
         # The turn ends with its end token; what the template puts behind it belongs to the answer.
-        ends = [place for place, token in enumerate(prefix) if token == self.tokenizer.eos_token_id]
-        if ends:
-            prefix = prefix[: ends[-1] + 1]
+        prefix = prefix[: self._end_of_turn(prefix, start)]
         whole = self._render(before + messages, generation=True)
         if whole[: len(prefix)] != prefix:
             raise GenerationError('The chat template changes earlier turns when a tool answers')
         return whole[len(prefix) :]
 
     def cut(self, text: str, budget: int) -> str:
-        """A tool's answer of at most about ``budget`` tokens: a longer one keeps head and tail, and says so."""
-        ids = self.tokenizer.encode(text, add_special_tokens=False)
-        if len(ids) <= budget:
-            return text
-        half = max(1, (budget - MARK_TOKENS) // 2)
-        head, tail = self.tokenizer.decode(ids[:half]), self.tokenizer.decode(ids[-half:])
-        return f'{head}\n[… {len(ids) - 2 * half} tokens cut …]\n{tail}'
+        """A tool's answer of at most ``budget`` tokens: a longer one keeps head and tail, and says so."""
+        ids = self._encode(text)
+        half = budget // 2
+        shown = text
+        while (length := len(self._encode(shown))) > budget and half > 0:
+            # The mark takes room too, and what was cut apart may be written in more tokens than before.
+            half -= 0 if shown is text else max(1, (length - budget) // 2)
+            head, tail = self.tokenizer.decode(ids[:half]), self.tokenizer.decode(ids[len(ids) - half :])
+            shown = f'{head}\n[… {len(ids) - 2 * half} tokens cut …]\n{tail}'
+        return shown
 
     def demonstration(self, messages: Sequence[dict[str, Any]]) -> tuple[list[int], list[int]]:
         """Token ids of a whole chat as rollouts have them, and a mask: 1 on what the assistant says, its end included.
@@ -108,11 +108,20 @@ class Chat:
         whole = self._render([*before, message], tools=self._tools, generation=False)
         if whole[: len(prefix)] != prefix:
             raise GenerationError('The chat template writes an assistant turn otherwise than it lets a model begin it')
-        turn = whole[len(prefix) :]
-        ends = [place for place, token in enumerate(turn) if token == self.tokenizer.eos_token_id]
-        if not ends:
-            raise GenerationError('The chat template does not end an assistant turn with the end token')
-        return turn[: ends[0] + 1]
+        end = self._end_of_turn(whole, len(prefix))
+        if end is None:
+            raise GenerationError('The chat template does not end an assistant turn with an end token')
+        return whole[len(prefix) : end]
+
+    def _end_of_turn(self, ids: Sequence[int], start: int) -> int | None:
+        """Where a turn that begins at ``start`` ends: behind its last end token, or its last special one."""
+        for ends in ({self.tokenizer.eos_token_id}, self._special):
+            if places := [place for place in range(start, len(ids)) if ids[place] in ends]:
+                return places[-1] + 1
+        return None
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def parse(self, ids: Sequence[int], prefix: Sequence[int]) -> ParsedTurn:
         """Read a turn back; ``prefix`` is everything before it."""

@@ -6,25 +6,27 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from trainer.recording import Rollout
+from trainer.schedule import teaches
 
 Group = Sequence[Rollout]
 EPSILON = 1e-4
 """Added to the spread that advantages are divided by, as TRL does."""
 
 
-def step_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Metrics of the groups of one step.
+def step_metrics(groups: Sequence[Group], trained: Sequence[Group] | None = None) -> dict[str, float]:
+    """Metrics of the groups that were played in one step; ``trained`` are those it learned from, if not all.
 
     ``rewards/TfcodeEnv/std`` is the mean over groups of the sample standard deviation within the group, and
-    ``frac_reward_zero_std`` the share of groups whose rewards are all the same; errors are left out of both.
+    ``frac_reward_zero_std`` the share of groups whose rewards are all the same, both of what was learned from; errors
+    are left out of both.
     """
     rollouts = [rollout for group in groups for rollout in group]
-    scored = [scored for group in groups if (scored := _rewards(group))]
-    rewards = [reward for group in scored for reward in group]
     values: dict[str, float] = {'rollouts': float(len(rollouts))}
-    if rewards:
+    if rewards := _rewards(rollouts):
         values['rewards/TfcodeEnv/mean'] = statistics.fmean(rewards)
-        values['frac_reward_zero_std'] = statistics.fmean(float(max(group) - min(group) < 1e-9) for group in scored)
+    scored = [scored for group in (groups if trained is None else trained) if (scored := _rewards(group))]
+    if scored:
+        values['frac_reward_zero_std'] = statistics.fmean(float(not teaches(group)) for group in scored)
     spreads = [statistics.stdev(group) for group in scored if len(group) > 1]
     if spreads:
         values['rewards/TfcodeEnv/std'] = statistics.fmean(spreads)

@@ -70,6 +70,12 @@ class Episode:
         """Tokens the model generated."""
         return sum(self.mask)
 
+    @property
+    def verdict(self) -> Verdict:
+        """What the checker said; known once the batch is played."""
+        assert self.checked is not None
+        return self.checked.result()[0]
+
     def add(self, ids: Sequence[int], *, own: bool) -> None:
         """Append the model's own tokens, or an answer's."""
         self.completion += ids
@@ -262,9 +268,8 @@ class Player:
 
 def record(episode: Episode, *, step: int, stage: str, group: int, index: int, advantage: float | None) -> Rollout:
     """The record of a finished episode."""
-    assert episode.checked is not None
     assert episode.ending is not None
-    verdict = episode.checked.result()[0]
+    verdict = episode.verdict
     return Rollout(
         step=step,
         stage=stage,

@@ -1,0 +1,91 @@
+"""What every stage of a run needs, put together once: configuration, plan, machine, sandbox, packages, tokenizer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.config import Plan, RunConfig, resolve
+from trainer.engines import open_engine
+from trainer.errors import SandboxUnavailable
+from trainer.hardware import Hardware, detect
+from trainer.journal import Journal
+from trainer.models import ModelInfo
+from trainer.policy import load_tokenizer
+from trainer.rollout.chat import Chat
+from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.play import EpisodeLimits, Player
+from trainer.runfolder import RunFolder, write_json
+from trainer.sandbox.probe import probe
+from trainer.sandbox.python_env import PythonEnvironment, package_environment
+from trainer.task import TaskFile
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every stage needs."""
+
+    folder: RunFolder
+    journal: Journal
+    config: RunConfig
+    model: ModelInfo
+    plan: Plan
+    hardware: Hardware
+    tokenizer: Any
+    tasks: Sequence[TaskFile]
+    held_out: Sequence[TaskFile]
+    python: PythonEnvironment
+
+    @property
+    def home(self) -> Path:
+        """Data folder with the Python environments of sandboxes."""
+        return home_of(self.config, self.folder)
+
+    def player(self, policy: Any) -> Player:
+        """A player of episodes with the policy as it stands."""
+        plan = self.plan
+        limits = EpisodeLimits(plan.max_completion_length, plan.max_turns, plan.temperature, plan.answer_tokens)
+        engine = open_engine(plan.engine, policy, self.tokenizer)
+        return Player(
+            Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, self.python)
+        )
+
+
+def home_of(config: RunConfig, folder: RunFolder) -> Path:
+    """Data folder with the Python environments of sandboxes."""
+    return Path(config.home or folder.path / 'home')
+
+
+def prepare(folder: RunFolder, journal: Journal) -> Run:
+    """Read the run folder and look at the machine. Raises ``RlvrError`` where a run cannot work here."""
+    config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
+    model, plan = resolve(config, len(tasks))
+    write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
+    for note in plan.notes:
+        journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
+    isolation = probe(config.isolation)
+    # A weaker kind that was asked for by name is taken and said; one that is not there at all never.
+    held = any(row.ok for row in isolation.rows)
+    if not isolation.proven and (config.isolation == 'bubblewrap' or not held):
+        raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
+    write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
+    journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
+    # Before the model is loaded: what cannot be installed ends the run at once.
+    python = package_environment(
+        home_of(config, folder),
+        config.settings.rl.pip_packages,
+        report=journal.notice,
+        stop=lambda: journal.stop_requested,
+    )
+    if python.packages:
+        write_json(folder.path / 'packages.json', python.packages)
+    hardware = detect()
+    journal.notice(f'Device: {hardware.name}, {hardware.precision}')
+    if hardware.device == 'cpu':
+        torch.set_num_threads(os.cpu_count() or 1)
+    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out, python)

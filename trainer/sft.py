@@ -1,0 +1,196 @@
+"""The SFT cold start: TRL's trainer on demonstrations in the form of rollouts, loss on the assistant's tokens alone.
+
+A base model that never used tools earns nothing, and where nothing is earned nothing is learned: some demonstrations
+first give RLVR attempts to choose from (DeepSeek-R1, arXiv 2501.12948, section 2.3.1).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from trainer.checkpoints import newest
+from trainer.config import ColdStart
+from trainer.demonstrations import Demonstration, read_demonstrations, replayed
+from trainer.errors import ConfigError, FieldError
+from trainer.events import Metrics, Progress, Resumed, finite
+from trainer.preparation import Run
+from trainer.rollout.chat import Chat
+from trainer.saving import Saver
+from trainer.schedule import order
+
+RATE: Final = 2e-4
+"""Learning rate of LoRA on demonstrations where neither the user nor a small model asks for another."""
+IGNORED: Final = -100
+ETA_WINDOW: Final = 10
+
+Example = tuple[list[int], list[int]]
+"""Token ids and labels of one chat; labels are ``IGNORED`` on what the assistant did not say."""
+
+
+class SftRun:
+    """One cold start."""
+
+    def __init__(self, run: Run, settings: ColdStart) -> None:
+        self._run = run
+        self._settings = settings
+        self.steps = 0
+        self.stopped = False
+
+    def train(self, policy: Any) -> None:
+        """Train a PEFT model in place. Goes on from the newest checkpoint. Raises ``ConfigError`` without examples."""
+        run, journal = self._run, self._run.journal
+        examples = self._examples()
+        steps = max(1, math.ceil(len(examples) * self._settings.epochs / self._settings.batch_size))
+        root = run.folder.checkpoints / 'cold_start'
+        loaded, broken = newest(root)
+        for said in broken:
+            journal.notice(f'Not used: {said}', level='warning')
+        self.steps = loaded.step if loaded else 0
+        if loaded:
+            journal.write(Resumed(step=loaded.step))
+            journal.notice(f'The cold start goes on after step {loaded.step}')
+        journal.notice(f'{len(examples)} demonstrations, {steps} steps')
+        if self.steps >= steps:
+            return
+        saver = Saver(
+            journal,
+            root,
+            every=run.config.settings.save_every,
+            keep=run.config.settings.keep_checkpoints,
+            loaded=loaded,
+            announced=False,
+        )
+        with warnings.catch_warnings():
+            # Of transformers' own deprecated names, at every start.
+            warnings.simplefilter('ignore', UserWarning)
+            warnings.simplefilter('ignore', FutureWarning)
+            trainer = SFTTrainer(
+                model=policy,
+                args=self._arguments(steps),
+                train_dataset=self._dataset(examples, steps),
+                processing_class=run.tokenizer,
+                callbacks=[_Steps(self, steps), saver],
+            )
+            trainer.remove_callback(PrinterCallback)
+            saver.trainer = trainer
+            trainer.train(resume_from_checkpoint=str(loaded.path) if loaded else None)
+            saver.save()
+
+    def row(self, step: int, total: int, log: dict[str, float], durations: Sequence[float]) -> bool:
+        """Write the row of a step; return whether the stage ends here because somebody asked."""
+        self.steps = step
+        names = {'loss': 'loss', 'grad_norm': 'grad_norm', 'learning_rate': 'learning_rate'}
+        names |= {'mean_token_accuracy': 'token_accuracy'}
+        values = finite({f'cold_start/{ours}': log.get(theirs) for theirs, ours in names.items()})
+        self._run.journal.write(Metrics(step=step, values=values))
+        print(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
+        eta = (total - step) * sum(durations) / len(durations)
+        self._run.journal.write(Progress(step=step, total=total, eta_s=round(eta, 1)))
+        self.stopped = self._run.journal.stop_requested
+        return self.stopped
+
+    def _examples(self) -> list[Example]:
+        """The demonstrations as tokens. Raises ``ConfigError`` where there are none to learn from."""
+        run, journal = self._run, self._run.journal
+        if run.folder.demonstrations.exists():
+            shown: list[Demonstration] = read_demonstrations(run.folder.demonstrations)
+        else:
+            shown, left_out = replayed(run.tasks, home=run.home, isolation=run.config.isolation, environment=run.python)
+            for reason in left_out:
+                journal.notice(f'Not demonstrated: {reason}', level='warning')
+        chat = Chat(run.tokenizer)
+        examples = [labelled(chat, one, run.plan.answer_tokens) for one in shown]
+        fitting = [one for one in examples if _learned_span(one) <= run.plan.max_completion_length]
+        if len(fitting) < len(examples):
+            journal.notice(
+                f'{len(examples) - len(fitting)} demonstrations are longer than an episode may be '
+                f'({run.plan.max_completion_length} tokens) and are left out',
+                level='warning',
+                setting='rl.maxCompletionLength',
+            )
+        if not fitting:
+            message = 'There is no demonstration to learn from'
+            raise ConfigError(
+                message,
+                [FieldError(loc='coldStart', msg=message)],
+                hint='Give tasks a reference solution, or a JSONL of chats with tool calls.',
+            )
+        return fitting
+
+    def _arguments(self, steps: int) -> SFTConfig:
+        run, settings = self._run, self._settings
+        hardware, preset = run.hardware, run.model.preset
+        # What fits a small model at once goes through a large one chat by chat.
+        together = settings.batch_size if preset.groups_per_batch > 1 else 1
+        return SFTConfig(
+            output_dir=str(run.folder.checkpoints),
+            max_steps=steps,
+            per_device_train_batch_size=together,
+            gradient_accumulation_steps=settings.batch_size // together,
+            learning_rate=settings.learning_rate or max(RATE, preset.learning_rate),
+            lr_scheduler_type='linear',
+            max_length=None,
+            packing=False,
+            seed=run.config.settings.seed,
+            train_sampling_strategy='sequential',
+            use_cpu=hardware.device == 'cpu',
+            bf16=hardware.precision == 'bfloat16',
+            fp16=hardware.precision == 'float16',
+            gradient_checkpointing=hardware.device == 'cuda',
+            logging_steps=1,
+            save_strategy='no',
+            report_to=[],
+            disable_tqdm=True,
+            dataloader_pin_memory=hardware.device == 'cuda',
+        )
+
+    def _dataset(self, examples: Sequence[Example], steps: int) -> Dataset:
+        """One row an example of the whole stage, in the order of the schedule: the step is the place to go on from."""
+        numbers = order(
+            [str(number) for number in range(len(examples))],
+            steps * self._settings.batch_size,
+            self._run.config.settings.seed,
+        )
+        chosen = [examples[int(number)] for number in numbers]
+        return Dataset.from_dict({'input_ids': [ids for ids, _ in chosen], 'labels': [labels for _, labels in chosen]})
+
+
+class _Steps(TrainerCallback):  # type: ignore[misc]
+    """Turns TRL's callbacks into rows and ends."""
+
+    def __init__(self, run: SftRun, total: int) -> None:
+        self._run = run
+        self._total = total
+        self._durations: deque[float] = deque(maxlen=ETA_WINDOW)
+        self._began = time.perf_counter()
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._began = time.perf_counter()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        if logs and 'loss' in logs:
+            self._durations.append(time.perf_counter() - self._began)
+            if self._run.row(state.global_step, self._total, logs, self._durations):
+                control.should_training_stop = True
+
+
+def labelled(chat: Chat, demonstration: Demonstration, answer_tokens: int) -> Example:
+    """Token ids of a demonstration and its labels: the assistant's tokens, ends of turns included, and no others."""
+    ids, mask = chat.demonstration(demonstration.chat(lambda text: chat.cut(text, answer_tokens)))
+    return ids, [token if own else IGNORED for token, own in zip(ids, mask, strict=True)]
+
+
+def _learned_span(example: Example) -> int:
+    """Tokens from the assistant's first to the last: what an episode counts as its completion."""
+    labels = example[1]
+    first = next((place for place, label in enumerate(labels) if label != IGNORED), len(labels))
+    return len(labels) - first
