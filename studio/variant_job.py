@@ -66,7 +66,7 @@ class VariantJob:
         publish: bool,
     ) -> None:
         self._documents, self._certificates = documents, certificates
-        self._tasks, self._topics = tuple(tasks), tuple(topics)
+        self._tasks, self.topics = tuple(tasks), tuple(topics)
         self._cancel = threading.Event()
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -145,7 +145,7 @@ class VariantJob:
 
     def _make(self, position: int, task: TaskFile) -> None:
         """Make one; what its certificate says is its own. Raises what would stop the others too."""
-        document = self._documents.create(task, topics=self._topics)
+        document = self._documents.create(task, topics=self.topics)
         self._put(position, id=document.id, outcome='certifying')
         try:
             certificate = self._certificates.run(document.id, on_progress=self._progressed, cancel=self._cancel)

@@ -7,7 +7,7 @@ fails stays a draft with the reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 from sqlmodel import col, select
@@ -19,12 +19,13 @@ from studio.placeholders import Template, filled, spots, unknown
 from studio.store.database import Database
 from studio.store.tables import DocumentTable
 from studio.variant_job import JobView, VariantJob
-from studio.variant_rows import Row, Table
+from studio.variant_rows import Combine, Row, Table, combined, read_table
 from trainer.errors import FieldError, TaskError
 from trainer.task import TaskFile, parse_task_spec
 from trainer.validation import Document
 
 _BATCH: Final = 500
+MAX_FORMS: Final = 50
 
 
 class Recipe(Document):
@@ -33,6 +34,28 @@ class Recipe(Document):
     title: str = ''
     table: Table = Field(default_factory=Table)
     kept: tuple[str, ...] = ()
+
+
+class Form(Document):
+    """What a user types to make variants: ranges for the names of the task, or a table; kept while the studio runs."""
+
+    source: Literal['ranges', 'table'] = 'ranges'
+    ranges: dict[str, str] = Field(default_factory=dict)
+    combine: Combine = 'product'
+    table: str = ''
+    title: str = ''
+    kept: tuple[str, ...] = ()
+    publish: bool = True
+
+    def recipe(self) -> Recipe:
+        """What it asks for. Raises ``TaskError`` at ``ranges.NAME`` or ``table``."""
+        if self.source == 'table':
+            table = read_table(self.table)
+        else:
+            table = combined({name: text for name, text in self.ranges.items() if text.strip()}, self.combine)
+        return Recipe(
+            title=self.title, table=table, kept=tuple(name for name in self.kept if name not in table.columns)
+        )
 
 
 class Variant(Document):
@@ -54,6 +77,7 @@ class Variant(Document):
 class Preview(Document):
     """Every variant of a recipe. ``problems`` are those of the recipe itself and must be solved first."""
 
+    columns: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
     problems: tuple[FieldError, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -70,6 +94,18 @@ class Variants:
     def __init__(self, database: Database, documents: Documents, certificates: Certificates) -> None:
         self._database, self._documents, self._certificates = database, documents, certificates
         self._jobs: dict[str, VariantJob] = {}
+        self._forms: dict[str, Form] = {}
+
+    def form(self, document_id: str) -> Form:
+        """What was typed for a task last, so that a reload loses nothing."""
+        return self._forms.get(document_id, Form())
+
+    def keep_form(self, document_id: str, form: Form) -> None:
+        """Keep what is typed."""
+        self._forms.pop(document_id, None)
+        self._forms[document_id] = form
+        while len(self._forms) > MAX_FORMS:
+            self._forms.pop(next(iter(self._forms)))
 
     def preview(self, document_id: str, recipe: Recipe) -> Preview:
         """Fill in every row and say what is wrong with it; nothing is stored."""
@@ -103,6 +139,11 @@ class Variants:
         """The last variants made of a task since the studio was started."""
         job = self._jobs.get(document_id)
         return job.view if job is not None else None
+
+    def topic(self, document_id: str) -> str:
+        """The topic of the variants that were made of a task last; empty where there are none."""
+        job = self._jobs.get(document_id)
+        return job.topics[-1] if job is not None else ''
 
     def cancel(self, document_id: str) -> None:
         """Stop making variants of a task; those that are made stay, what runs is ended."""
@@ -189,7 +230,9 @@ def preview(template: Template, recipe: Recipe) -> Preview:
             if first != number:
                 variant = _with(variant, f'the same task as row {first}')
         variants.append(variant)
-    return Preview(variants=tuple(variants), problems=tuple(problems), remarks=_remarks(template, names, used))
+    return Preview(
+        columns=names, variants=tuple(variants), problems=tuple(problems), remarks=_remarks(template, names, used)
+    )
 
 
 def _variant(template: Template, row: Row, number: int) -> Variant:
@@ -234,4 +277,3 @@ def _remarks(template: Template, names: Collection[str], used: Collection[str]) 
 
 def _kind(solution: Mapping[str, object]) -> object:
     return solution.get('kind')
-

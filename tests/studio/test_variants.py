@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from studio.cli import app
 from studio.documents import DocumentQuery
 from studio.placeholders import Template, fill_text, filled, spots, unknown
 from studio.services import Studio
@@ -325,3 +328,37 @@ def test_a_task_with_nothing_to_replace_makes_nothing(studio: Studio, tmp_path: 
         studio.variants.make(base.id, Recipe(title='T', table=combined({'n': '1..3'})))
     assert studio.documents.list().total == before
     assert studio.documents.get(base.id).draft['prompt'] == BRACES
+
+
+# --------------------------------------------------------------------------------------------- command line
+
+
+def test_the_command_line_writes_them_as_jsonl(tmp_path: Path) -> None:
+    file, out = tmp_path / 'task.json', tmp_path / 'out.jsonl'
+    file.write_text(json.dumps(TASK), encoding='utf-8')
+    run = CliRunner().invoke
+    done = run(app, ['tasks', 'variants', str(file), '--set', 'n=1..3', '--out', str(out)])
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in out.read_text(encoding='utf-8').splitlines()]
+    assert [row['title'] for row in rows] == [f'Write a number ({n})' for n in (1, 2, 3)]
+    assert rows[0]['task_spec']['prompt'] == 'Write 1 to out.txt. {n} stays.'
+    table = tmp_path / 'rows.csv'
+    table.write_text('n\n1\n1\n', encoding='utf-8')
+    done = run(app, ['tasks', 'variants', str(file), '--table', str(table), '--json'])
+    assert done.exit_code == 2
+    assert [row['ok'] for row in json.loads(done.stdout)] == [True, False]
+    done = run(app, ['tasks', 'variants', str(file), '--set', 'm=1'])
+    assert isinstance(done.exception, TaskError)
+    first = done.exception.fields[0]
+    assert (first.loc, first.msg) == ('prompt', '{n} in line 1, column 7 is not a column')
+
+
+def test_the_command_line_keeps_those_that_are_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('RLVR_HOME', str(tmp_path / 'home'))
+    file = tmp_path / 'task.json'
+    file.write_text(json.dumps(TASK), encoding='utf-8')
+    done = CliRunner().invoke(app, ['tasks', 'variants', str(file), '--set', 'n=6..7', '--certify', '--json'])
+    assert done.exit_code == 1, done.output
+    six, seven = json.loads(done.stdout)
+    assert (six['ok'], seven['ok']) == (True, False)
+    assert seven['reason'].startswith('reference passes: ')

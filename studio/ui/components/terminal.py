@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from nicegui import ui
 
+from studio.ui.components.diff_text import diff_text
 from studio.ui.components.elements import Text
-from studio.ui.components.wording import took
+from studio.ui.components.wording import MINUS, took
 
 SHOWN_LINES: Final = 14
 MAX_ENTRIES: Final = 200
@@ -63,6 +65,15 @@ class Terminal:
         ui.run_javascript(f'{{ const e = getHtmlElement({self._box.id}); if (e) e.scrollTop = e.scrollHeight; }}')
 
 
+@dataclass(frozen=True)
+class Diff:
+    """A unified diff of a written file, and how many lines it adds and removes."""
+
+    text: str
+    added: int
+    removed: int
+
+
 class Entry:
     """One call and its answer."""
 
@@ -74,18 +85,28 @@ class Entry:
                     Text(f'{tool} ', classes='p')
                     Text(args.get('command') or args.get('path', ''))
                 self._time = Text('…', classes='x num')
-            if 'content' in args:
-                self._text(args['content'], 'g')
+            self._content = args.get('content', '')
             self._answer = ui.element('div')
 
-    def ended(self, text: str, exit_code: int | None, milliseconds: int, *, bad: bool) -> Any:
-        """Show the answer."""
+    def ended(self, text: str, exit_code: int | None, milliseconds: int, *, bad: bool, diff: Diff | None = None) -> Any:
+        """Show the answer; a file that was replaced shows its ``diff`` in place of its whole content."""
         self._time.set_text(took(milliseconds))
         with self._answer:
+            if diff is not None:
+                self._diff(diff)
+            else:
+                self._text(self._content, 'g')
             self._text(text, 'e' if bad and exit_code is None else 'o')
             if exit_code is not None:
                 Text(f'exit {exit_code}', 'div', 'e' if exit_code else 'x')
         self._terminal.scroll()
+
+    def _diff(self, diff: Diff) -> None:
+        with ui.element('details'):
+            with ui.element('summary'):
+                Text(f'+{diff.added} ', classes='g num')
+                Text(f'{MINUS}{diff.removed}', classes='e num')
+            diff_text(diff.text)
 
     def _text(self, text: str, kind: str) -> None:
         lines = text.rstrip('\n').split('\n')

@@ -12,15 +12,19 @@ from uuid import uuid4
 
 from nicegui import background_tasks, run, ui
 
+from studio.document_views import NotFound
+from studio.playground import Answer, DryRun
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, kbd, spacer, sprite
-from studio.ui.components.file_editor import file_icon
-from studio.ui.components.terminal import Terminal
+from studio.ui.components.terminal import Diff, Terminal
 from studio.ui.components.verdict_view import verdict_badge, verdict_chip, verdict_details
 from studio.ui.components.wording import plural
 from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_solutions import WORDS
+from studio.ui.pages.playground_dialogs import show_changes, show_dry_runs
+from studio.ui.pages.playground_replay import ReplayBar
+from studio.ui.pages.playground_tree import WorkspaceTree
 from trainer.attempt import Cancelled
 from trainer.errors import RlvrError
 from trainer.task import Solution, SolutionKind, Step
@@ -47,17 +51,21 @@ class PlaygroundCard:
         client = ui.context.client
         self._alive = lambda: not client.is_deleted
         self._opened_from: dict[str, Any] = {}
+        self._tab = uuid4().hex
         self._steps: list[Step] = []
-        self._verdicts: list[Verdict] = []
+        self._dry_runs: tuple[DryRun, ...] = ()
         self._busy = ''
         with ui.element('section').classes('card play').props('aria-label=Playground'):
             self._draw_header()
             with ui.element('div').classes('pg'):
                 self._terminal = Terminal('Nothing ran yet. The first call makes the workspace.')
-                with ui.element('div').classes('ws'):
-                    self._tree = ui.element('ul').classes('tree').props('role=list aria-label="Workspace files"')
+                self._tree = WorkspaceTree(
+                    on_changed=self._show_changes, on_file=lambda path: self._offer('read_file', path)
+                )
             self._draw_toolbar()
+            self._replay = ReplayBar(play=self._step, grade=self._check_now)
             self._draw_verdict()
+        self._first = ui.timer(0.1, self._load_dry_runs, once=True)
         self.show_status()
 
     def close(self) -> None:
@@ -76,8 +84,10 @@ class PlaygroundCard:
                 self._chip_icon = Icon('shield', 'ic-xs')
                 self._chip_text = Text()
             spacer()
+            self._changed = Button('Changes', icon='git-compare', kind='gho sm', on_click=self._show_changes)
             self._cancel = Button('Cancel', icon='circle-stop', kind='dan sm', on_click=self._cancel_now)
             self._reset = Button('Reset workspace', icon='rotate-ccw', kind='gho sm', on_click=self._reset_now)
+        self._changed.set_visibility(False)
 
     def _draw_toolbar(self) -> None:
         with ui.element('div').classes('toolbar'):
@@ -110,6 +120,7 @@ class PlaygroundCard:
             with ui.element('div').classes('hist') as self._history:
                 self._earlier_word = Text('Earlier', classes='hint')
                 self._earlier = ui.element('span').classes('hs hs-6')
+                self._all = Button('All dry runs', kind='gho xs', on_click=lambda: show_dry_runs(self._dry_runs))
                 spacer()
                 self._keep_button()
         self._history.set_visibility(False)
@@ -146,8 +157,11 @@ class PlaygroundCard:
         self._reset.set_visibility(not self._busy)
         for button in (self._run, self._check):
             button.disable('Wait for the call that runs, or cancel it') if self._busy else button.enable()
-        self._history.set_visibility(bool(self._verdicts or self._steps))
-        self._earlier_word.set_visibility(len(self._verdicts) > 1)
+        self._replay.busy('Wait for the call that runs, or cancel it' if self._busy else '')
+        self._history.set_visibility(bool(self._dry_runs or self._steps))
+        self._earlier_word.set_visibility(bool(self._dry_runs))
+        self._all.set_visibility(bool(self._dry_runs))
+        self._all.set_text(f'All {plural(len(self._dry_runs), "dry run")}' if len(self._dry_runs) > 1 else 'Details')
         self._keep.set_text(f'Keep {plural(len(self._steps), "step")}')
         self._keep.set_visibility(bool(self._steps))
 
@@ -162,6 +176,11 @@ class PlaygroundCard:
         except Cancelled as error:
             self._ended(error)
             return None
+        except NotFound as error:
+            # Closed for want of use, or with the limit on open ones: what was done in it is gone.
+            self._forget()
+            self._terminal.problem(error.message, 'The next call makes a fresh workspace.')
+            return None
         except RlvrError as error:
             self._terminal.problem(error.message, error.hint)
             return None
@@ -169,13 +188,18 @@ class PlaygroundCard:
             self._busy = ''
             self.show_status()
 
+    def _forget(self) -> None:
+        self._session, self._steps = '', []
+        self._replay.stop()
+        self._tree.clear()
+        self._changed.set_visibility(False)
+
     def _ended(self, error: Cancelled) -> None:
         """After a cancelled check the workspace goes on; after any other call it is gone, and its steps with it."""
         if self._busy == CHECKING:
-            self._terminal.problem(error.message, '')
+            self._terminal.problem(error.message, error.hint)
             return
-        self._session, self._steps = '', []
-        self._tree.clear()
+        self._forget()
         self._terminal.problem('Cancelled: the workspace was closed.', 'The next call makes a fresh one.')
 
     async def _ensure(self) -> bool:
@@ -186,11 +210,12 @@ class PlaygroundCard:
         old, self._session = self._session, ''
         raw = copy.deepcopy(self._draft.raw)
         session = self._pending = uuid4().hex
+        document = self._draft.view.id
 
         def reopen() -> bool:
             if old:
                 self._playground.close(old)
-            self._playground.open(raw, id=session, alive=self._alive)
+            self._playground.open(raw, id=session, alive=self._alive, document=document, tab=self._tab)
             return True
 
         if not await self._guarded('Starting…', reopen):
@@ -228,12 +253,18 @@ class PlaygroundCard:
         if not await self._ensure():
             return False
         entry = self._terminal.call(step.tool, step.args)
-        result = await self._guarded('Running…', lambda: self._playground.run_tool(self._session, step.tool, step.args))
-        if result is None:
+        answer: Answer | None = await self._guarded(
+            'Running…', lambda: self._playground.call(self._session, step.tool, step.args)
+        )
+        if answer is None:
             entry.ended('cancelled or not carried out', None, 0, bad=True)
             return False
+        result, change = answer.result, answer.change
         bad = not result.ok or bool(result.exit_code) or result.timed_out
-        entry.ended(result.text, result.exit_code, result.duration_ms, bad=bad)
+        diff = (
+            Diff(change.diff, change.added, change.removed) if change and change.mark == 'M' and change.diff else None
+        )
+        entry.ended(result.text, result.exit_code, result.duration_ms, bad=bad, diff=diff)
         if result.ok:
             self._steps.append(step)
         await self._show_tree()
@@ -247,22 +278,19 @@ class PlaygroundCard:
         verdict = await self._guarded(CHECKING, lambda: self._playground.check(self._session, raw))
         if verdict is not None:
             self._show_verdict(verdict)
+            await self._load_dry_runs()
 
     async def replay(self, solution: Solution) -> None:
-        """Play a kept solution in a fresh workspace, step by step, and grade it."""
-        await self._reset_now()
-        if not self._session and not await self._ensure():
+        """Get a kept solution ready in a fresh workspace, to be played step by step or at once, and graded."""
+        if self._busy:
             return
-        writes = [
-            Step(tool='write_file', args={'path': path, 'content': text}) for path, text in solution.files.items()
-        ]
-        for step in [*writes, *solution.steps]:
-            if not await self._step(step):
-                return
-        await self._check_now()
+        await self._reset_now()
+        if self._session:
+            self._replay.begin(solution)
 
     async def _reset_now(self) -> None:
         self._steps.clear()
+        self._replay.stop()
         self._terminal.clear()
         self._badge.clear()
         self._details.clear()
@@ -293,44 +321,49 @@ class PlaygroundCard:
     # --------------------------------------------------------------------------------------------------- show
 
     def _show_verdict(self, verdict: Verdict) -> None:
-        self._verdicts.append(verdict)
         self._badge.clear()
         with self._badge:
             verdict_badge(verdict)
         self._details.clear()
         with self._details:
             verdict_details(verdict)
+
+    async def _load_dry_runs(self) -> None:
+        """Show the dry runs of this task, those of before a reload too."""
+        runs = await run.io_bound(self._playground.dry_runs, self._draft.view.id)
+        if runs is None or self._closed:
+            return
+        self._dry_runs = runs
         self._earlier.clear()
+        shown = bool(self._badge.default_slot.children)
         with self._earlier:
-            for earlier in self._verdicts[-2 : -2 - _EARLIER : -1]:
-                verdict_chip(earlier)
-            if len(self._verdicts) - 1 > _EARLIER:
-                Text(f'{len(self._verdicts)} gradings', classes='hint')
+            for dry_run in runs[shown : shown + _EARLIER]:
+                button = ui.element('button').props('type=button').classes('chip-button')
+                button.props['aria-label'] = f'Dry run {dry_run.number}'
+                with button:
+                    verdict_chip(dry_run.verdict)
+                button.on('click', lambda number=dry_run.number: show_dry_runs(self._dry_runs, number), args=[])
         self.show_status()
+
+    async def _show_changes(self, path: str = '') -> None:
+        session = self._session
+        changes = await self._guarded('Comparing…', lambda: self._playground.changes(session)) if session else ()
+        if changes is not None:
+            show_changes(changes, path)
 
     async def _show_tree(self) -> None:
         session = self._session
-        entries = await run.io_bound(self._playground.tree, session) if session else ()
+        try:
+            entries = await run.io_bound(self._playground.tree, session) if session else ()
+        except RlvrError as error:
+            self._terminal.problem(error.message, error.hint)
+            return
         if entries is None or session != self._session:
             return
-        self._tree.clear()
-        with self._tree:
-            for entry in entries:
-                self._draw_entry(entry)
-            if not entries:
-                Text('empty', 'li', 't3')
-
-    def _draw_entry(self, entry: Any) -> None:
-        path = entry.path.rstrip('/')
-        with ui.element('li').style(f'--d: {path.count("/")}') as row:
-            row.props['title'] = path
-            Icon('folder-open' if entry.is_folder else file_icon(path), 'ic-s')
-            Text(path.rsplit('/', 1)[-1], classes='ell')
-            if entry.mark:
-                words = {'M': 'Modified', 'A': 'Added', 'D': 'Deleted'}
-                Text(entry.mark, classes=f'mk {entry.mark.lower()}').props['title'] = words.get(entry.mark, entry.mark)
-        if not entry.is_folder:
-            row.classes('file').on('click', lambda: self._offer('read_file', path), args=[])
+        changed = sum(bool(entry.mark) and not entry.is_folder for entry in entries)
+        self._changed.set_visibility(bool(changed))
+        self._changed.set_text(f'{changed} changed')
+        self._tree.show(entries)
 
     def _offer(self, tool: str, path: str) -> None:
         self._tool.value = tool
