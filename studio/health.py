@@ -90,6 +90,11 @@ class _Reader:
         values = self.values(name)
         return fmean(values[:WINDOW]) if len(values) >= 2 * WINDOW else None
 
+    def start(self, name: str) -> float | None:
+        """The first steps, few enough to be before a fast run has learned."""
+        values = self.values(name)
+        return fmean(values[: max(1, WINDOW // 2)]) if len(values) >= WINDOW else None
+
     def change(self, name: str) -> tuple[float, int] | None:
         """Mean of the newest window less the mean of the one before, and the window's length."""
         values = self.values(name)
@@ -100,10 +105,31 @@ class _Reader:
 
 
 def _signal(read: _Reader, max_length: int) -> Condition | None:
-    """Groups whose rewards are all the same teach nothing, whatever the spread over the whole batch."""
+    """Groups whose rewards are all the same teach nothing, whatever the spread over the whole batch.
+
+    Where they are the same because everything succeeds that once failed, that is no alarm but the goal.
+    """
     share = read.recent(ZERO_STD)
     if share is None or share < 0.6:
         return None
+    reward, start = read.recent(REWARD), read.start(REWARD)
+    if reward is not None and start is not None and reward >= 0.85 and reward - start >= 0.15:
+        return Condition(
+            key='signal',
+            level='ok',
+            title='The tasks are learned',
+            text=f'Success rose from {start:.0%} to {reward:.0%}, so few groups carry a gradient any more. '
+            'Go on with harder tasks',
+            setting='tasks',
+        )
+    if share < 0.9 and reward is not None and reward >= 0.85:
+        return Condition(
+            key='signal',
+            level='info',
+            title='Most attempts succeed',
+            text=f'In {share:.0%} of groups all attempts earn the same: add harder tasks',
+            setting='tasks',
+        )
     if share < 0.9:
         return Condition(
             key='signal',
@@ -113,7 +139,7 @@ def _signal(read: _Reader, max_length: int) -> Condition | None:
             'or raise numGenerations',
             setting='numGenerations',
         )
-    return _no_signal(read.recent(REWARD), read.recent(CLIPPED), max_length)
+    return _no_signal(reward, read.recent(CLIPPED), max_length)
 
 
 def _no_signal(reward: float | None, clipped: float | None, max_length: int) -> Condition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from typing import Literal, Self
 
@@ -36,8 +37,13 @@ class Journal:
         """Stop the heartbeat and close the files."""
         self._ended.set()
         self._beat.join()
-        self._rollouts.close()
-        self._events.close()
+        for file in (self._rollouts, self._events):
+            try:
+                file.close()
+            except OSError as error:
+                print(f'What was written last may be lost: {error}', file=sys.stderr)  # noqa: T201
+        if lost := self._events.waiting:
+            print(f'{lost} events could not be written', file=sys.stderr)  # noqa: T201
 
     @property
     def stop_requested(self) -> bool:
@@ -66,7 +72,7 @@ class Journal:
 
     def rollout(self, rollout: Rollout, stage: Stage) -> None:
         """Record an episode and point to it; a record that cannot be written is said once and ends nothing."""
-        line = json.dumps(rollout.model_dump(exclude_none=True), ensure_ascii=False).encode('utf-8', errors='replace')
+        line = json.dumps(rollout.model_dump(), ensure_ascii=False).encode('utf-8', errors='replace')
         try:
             offset = self._rollouts.append(line)
         except OSError as error:

@@ -123,3 +123,25 @@ def test_any_series_gives_readable_conditions(columns: dict[str, list[float]]):
     for condition in found:
         assert 'nan' not in condition.text and condition.title
         assert condition.level in ('ok', 'info', 'warn')
+
+
+def test_a_run_that_has_learned_its_tasks_is_no_alarm():
+    """Few groups carry a gradient because hardly anything fails any more: that is what a run is for."""
+    rising = [0.4, 0.45, 0.55, 0.65, 0.75, 0.85, 0.9, 0.92, 0.95, 0.95]
+    for share in (0.7, 0.95, 1.0):
+        found = conditions(rows(reward=rising, zero=[0.1] * 5 + [share] * 5))
+        assert not [condition for condition in found if condition.level == 'warn'], share
+        assert by_key(found)['signal'].title == 'The tasks are learned'
+        assert 'rose from 43% to 91%' in by_key(found)['signal'].text
+
+
+def test_tasks_that_were_easy_from_the_start_are_still_said():
+    easy = by_key(conditions(rows(reward=[0.9] * 10, zero=[0.7] * 10)))['signal']
+    assert (easy.level, easy.title) == ('info', 'Most attempts succeed')
+    solved = by_key(conditions(rows(reward=[1.0] * 10, zero=[1.0] * 10)))['signal']
+    assert (solved.level, solved.title) == ('warn', 'All attempts already succeed')
+
+
+def test_a_run_that_stopped_learning_half_way_is_an_alarm():
+    stuck = conditions(rows(reward=[0.2, 0.4, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5], zero=[0.2] * 5 + [0.8] * 5))
+    assert by_key(stuck)['signal'].level == 'warn'
