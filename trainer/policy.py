@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from trainer.hardware import Hardware
 from trainer.models import ModelInfo
 
 
-def load_tokenizer(model: ModelInfo) -> Any:
+def load_tokenizer(model: ModelInfo, *, report: Callable[[str], None] | None = None) -> Any:
     """The tokenizer of a model, padding ready, with the chat template that training uses.
 
-    Raises ``ConfigError`` where it cannot be had, ``GenerationError`` where it cannot carry tool calls.
+    ``report`` is told what was done with the template, where anything was. Raises ``ConfigError`` where the tokenizer
+    cannot be had, ``GenerationError`` where it cannot carry tool calls.
     """
     tokenizer = read_tokenizer(model)
-    prepare(tokenizer)
+    found = prepare(tokenizer)
+    if report is not None and found.note:
+        report(found.note)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -88,4 +88,5 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
     journal.notice(f'Device: {hardware.name}, {hardware.precision}')
     if hardware.device == 'cpu':
         torch.set_num_threads(os.cpu_count() or 1)
-    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out, python)
+    tokenizer = load_tokenizer(model, report=journal.notice)
+    return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python)
