@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final, get_args
 
 import typer
 
 from studio.commands.output import print_json, print_table, say, settings
 from studio.documents import DocumentQuery, Documents
+from studio.exchange.formats import writer
 from studio.store.database import Database
+from studio.transfer import Choice, Plan, PlanRow, Transfer
 from trainer.errors import ConfigError
+
+_RESULTS: Final = {
+    'added': 'added',
+    'version': 'new version',
+    'copy': 'added as a copy',
+    'kept': 'kept yours',
+    'here': 'here already',
+    'left': 'left alone',
+    'refused': 'refused',
+}
+_SHOWN_WARNINGS: Final = 10
 
 
 def tasks_list(search: str, *, home: Path | None, as_json: bool) -> None:
@@ -32,35 +46,51 @@ def tasks_list(search: str, *, home: Path | None, as_json: bool) -> None:
     )
 
 
-def tasks_import(files: Sequence[Path], *, format: str, publish: bool, home: Path | None, as_json: bool) -> int:
-    """Add the tasks of files; 2 when a line was refused, the others are kept."""
-    _check(format)
-    rows = []
+def tasks_import(
+    paths: Sequence[Path],
+    *,
+    format: str,
+    conflicts: str,
+    publish: bool,
+    dry_run: bool,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    """Say what files and folders hold and add their tasks; 2 when a row was refused, the others are kept."""
+    choice = _choice(conflicts)
     with _documents(home) as documents:
-        for file in files:
-            report = documents.import_tasks(file, status='published' if publish else 'draft')
-            rows += [{'file': str(file), **row.model_dump(mode='json')} for row in report.rows]
-    refused = [row for row in rows if row['status'] == 'refused']
+        transfer = Transfer(documents)
+        plan = transfer.plan_paths(paths, format)
+        if dry_run:
+            _show_plan(plan, as_json=as_json)
+            return 2 if plan.count('refused') else 0
+        receipt = transfer.store(plan, conflicts=choice, publish=publish)
     if as_json:
-        print_json(rows)
+        print_json([stored.row.to_json(stored.result, stored.id) for stored in receipt.rows])
     else:
-        for row in refused:
-            say(f'{row["file"]}:{row["line"]}: refused: {row["reason"]}', error=True)
-        new = sum(row['status'] == 'new' for row in rows)
-        typer.echo(f'{new} added, {len(rows) - new - len(refused)} were here already, {len(refused)} refused')
-    return 2 if refused else 0
+        for stored in receipt.rows:
+            _say_row(stored.row)
+            if stored.result == 'left':
+                say(f'{_where(stored.row)}: left alone: {stored.reason}', error=True)
+        counts = {word: receipt.count(result) for result, word in _RESULTS.items()}  # type: ignore[arg-type]
+        typer.echo(', '.join(f'{count} {word}' for word, count in counts.items() if count) or 'Nothing to import')
+    return 2 if receipt.count('refused') else 0
 
 
 def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, home: Path | None) -> None:
-    """Write tasks as JSONL to a file or stdout."""
-    _check(format)
+    """Write tasks in a format to a file or stdout."""
+    writer(format)
     with _documents(home) as documents:
-        text = documents.export(ids)
+        content = Transfer(documents).export(ids, format)
+    data = content.encode('utf-8') if isinstance(content, str) else content
     if out is None:
-        typer.echo(text.encode('utf-8'), nl=False)
-    else:
-        out.write_text(text, encoding='utf-8', newline='\n')
-        say(f'{text.count(chr(10))} tasks written to {out}')
+        typer.echo(data, nl=False)
+        return
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f'{out} cannot be written: {error.strerror}') from error
+    say(f'{len(ids) if ids else "All"} tasks written to {out}')
 
 
 @contextmanager
@@ -73,6 +103,39 @@ def _documents(home: Path | None) -> Iterator[Documents]:
         database.close()
 
 
-def _check(format: str) -> None:
-    if format != 'jsonl':
-        raise ConfigError(f'{format!r} is not a format this version knows', hint='Use --format jsonl.')
+def _choice(name: str) -> Choice:
+    known: dict[str, Choice] = {choice: choice for choice in get_args(Choice)}
+    if name not in known:
+        raise ConfigError(f'{name!r} is nothing to do with a conflict', hint=f'Use one of {", ".join(known)}.')
+    return known[name]
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> None:
+    if as_json:
+        print_json([row.to_json() for row in plan.rows])
+        return
+    rows: list[Any] = [(_where(row), row.status, row.title, row.reason) for row in plan.rows]
+    print_table(['where', 'result', 'task', 'reason'], rows)
+    for row in plan.rows:
+        _say_row(row)
+    if plan.skipped:
+        say(f'{len(plan.skipped)} files belong to no task: {", ".join(plan.skipped[:5])}')
+    say('Nothing was stored.')
+
+
+def _say_row(row: PlanRow) -> None:
+    """What was refused, and what could not be carried over."""
+    if row.status == 'refused':
+        for error in row.errors:
+            at = f'{error.loc}: ' if error.loc else ''
+            say(f'{_where(row)}: refused: {at}{error.msg}', error=True)
+    for warning in row.found.warnings[:_SHOWN_WARNINGS]:
+        say(f'{_where(row)}: note: {warning}')
+    if len(row.found.warnings) > _SHOWN_WARNINGS:
+        say(f'{_where(row)}: and {len(row.found.warnings) - _SHOWN_WARNINGS} more (all of them with --json)')
+
+
+def _where(row: PlanRow) -> str:
+    if row.found.where == row.found.source:
+        return row.found.source
+    return f'{row.found.source}, {row.found.where}'

@@ -1,33 +1,51 @@
-"""Tasks as JSON or JSONL: a bare ``task_spec`` or ``{"task_spec": …, "solutions": […]}`` an object."""
+"""Tasks as JSON or JSONL: a bare ``task_spec`` or a full document (the manifest format) an object."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from typing import Any, Final
 
+from studio.exchange.pool import Found, Pool, Value
 from trainer.errors import TaskError
-from trainer.manifest import parse_tasks, task_json
-from trainer.task import TaskFile
+from trainer.manifest import task_json
+from trainer.task import TaskFile, parse_task
 
-Source = Path | str
-"""A file, or the text itself."""
-
-
-def read_tasks(source: Source) -> Iterator[tuple[int, TaskFile | TaskError]]:
-    """Yield ``(line, task or the error that refused it)``; a bad line never stops the others."""
-    if isinstance(source, Path):
-        yield from parse_tasks(source)
-        return
-    with tempfile.NamedTemporaryFile(
-        'w', encoding='utf-8', errors='surrogatepass', newline='', suffix='.jsonl'
-    ) as file:
-        file.write(source)
-        file.flush()
-        yield from parse_tasks(Path(file.name))
+NAME: Final = 'jsonl'
 
 
-def write_tasks(tasks: Iterable[TaskFile]) -> str:
-    """JSONL, one task a line, as ``read_tasks`` takes it."""
-    return ''.join(json.dumps(task_json(task), ensure_ascii=False, allow_nan=False) + '\n' for task in tasks)
+def read(pool: Pool) -> Iterator[Found]:
+    """Every JSON value that no other format took; a bad line never stops the others."""
+    for value in pool.take(lambda _: True):
+        yield read_task(value, value.data)
+
+
+def read_task(value: Value, data: Any, *, format: str = NAME, **beside: Any) -> Found:
+    """Validate one task that stands at ``value``; ``beside`` are further fields of the row."""
+    if value.error:
+        return value.refused(value.error, format=format)
+    try:
+        task, notes = parse_task(data)
+    except TaskError as error:
+        title = data.get('title') if isinstance(data, dict) else None
+        title = title if isinstance(title, str) else ''
+        return Found(value.source, value.where, format, title=title, line=value.line, errors=error.fields)
+    warnings = tuple(f'{note.loc} {note.msg}' for note in notes)
+    return Found(value.source, value.where, format, task, task.title, value.line, warnings=warnings, **beside)
+
+
+def write(tasks: Iterable[TaskFile]) -> str:
+    """JSONL of full documents, one a line, as ``read`` takes it."""
+    return _lines(task_json(task.model_copy(update={'hash': '', 'version': None})) for task in tasks)
+
+
+def write_specs(tasks: Iterable[TaskFile]) -> str:
+    """Bare ``task_spec``s: one as readable JSON, several as JSONL."""
+    specs = [task.task_spec.to_json() for task in tasks]
+    if len(specs) == 1:
+        return json.dumps(specs[0], indent=2, ensure_ascii=False, allow_nan=False) + '\n'
+    return _lines(specs)
+
+
+def _lines(rows: Iterable[object]) -> str:
+    return ''.join(json.dumps(row, ensure_ascii=False, allow_nan=False) + '\n' for row in rows)

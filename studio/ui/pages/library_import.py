@@ -1,131 +1,131 @@
-"""Importing tasks: a file or pasted text, a preview that names every line, and only then the store."""
+"""Importing tasks: files that are dropped, picked or pasted; a preview that names every row; only then the store."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 from nicegui import events, run, ui
 
-from studio.documents import Documents, ImportReport
+from studio.exchange.pool import Incoming
+from studio.transfer import Plan, Receipt, Transfer
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
-from studio.ui.components.elements import Button, Icon, Text, chip, field, note, spacer
+from studio.ui.components.elements import Button, Icon, Text, field
 from studio.ui.components.wording import plural
+from studio.ui.pages.import_preview import ImportPreview
 
 MAX_BYTES: Final = 64 * 1024**2
-_SHOWN: Final = 200
-_STATES: Final = {
-    'new': ('ok', 'circle-check', 'New'),
-    'same': ('', 'equal', 'Here already'),
-    'refused': ('bad', 'circle-x', 'Refused'),
-}
+ACCEPTED: Final = '.jsonl,.json,.ndjson,.txt,.zip'
+FORMATS: Final = 'JSONL, JSON, Harbor zip, OpenAI graders with rows'
 
 Done = Callable[[], Awaitable[Any]]
+OnFiles = Callable[[Sequence[Incoming]], Awaitable[Any]]
 
 
 class ImportDrop:
-    """A place to drop a file, or to pick one (``pick`` is the script that opens the file picker)."""
+    """A place to drop files, or to pick them (``pick`` is the script that opens the file picker)."""
 
-    def __init__(self, documents: Documents, done: Done, *, on_text: Callable[[str], Any] | None = None) -> None:
-        self._on_text = on_text or (lambda text: preview(documents, text, done))
+    def __init__(self, transfer: Transfer, done: Done, *, on_files: OnFiles | None = None) -> None:
+        self._on_files = on_files or (lambda files: preview(transfer, files, done))
         with ui.element('div').classes('drop') as zone:
             Icon('upload', 'ic-l')
-            Text('Drop a file here', classes='w5 strong')
-            Text('.jsonl or .json, up to 64 MB', classes='t3')
+            self._lead = Text('Drop files here', classes='w5 strong')
+            Text(FORMATS, classes='t3')
+            Text('Several at once, up to 64 MB; a folder as a zip', classes='t3')
             upload = ui.upload(
-                on_upload=self._uploaded, on_rejected=self._rejected, auto_upload=True, max_file_size=MAX_BYTES
+                multiple=True,
+                on_multi_upload=self._uploaded,
+                on_rejected=self._rejected,
+                auto_upload=True,
+                max_total_size=MAX_BYTES,
             )
-            upload.props('accept=".jsonl,.json,.txt" flat aria-hidden=true tabindex=-1')
+            upload.props(f'accept="{ACCEPTED}" flat aria-hidden=true tabindex=-1')
         self.pick = f'() => getElement({upload.id}).pickFiles()'
         zone.on('click', js_handler=self.pick)
-        self._upload = upload
+        self._upload, self._zone = upload, zone
 
-    async def _uploaded(self, event: events.UploadEventArguments) -> None:
-        data = await event.file.read()
+    async def _uploaded(self, event: events.MultiUploadEventArguments) -> None:
+        files = [Incoming(file.name, await file.read()) for file in event.files]
         self._upload.reset()
+        self._lead.set_text(f'Reading {plural(len(files), "file")}…')
+        self._zone.props('aria-busy=true')
         try:
-            text = data.decode('utf-8-sig')
-        except UnicodeDecodeError as error:
-            theme.toast(
-                'The file is not UTF-8 text', 'bad', detail=f'Byte {error.start} cannot be read. Save it as UTF-8.'
-            )
-            return
-        await self._on_text(text)
+            await self._on_files(files)
+        finally:
+            self._lead.set_text('Drop files here')
+            self._zone.props(remove='aria-busy')
 
     def _rejected(self) -> None:
-        theme.toast('The file was not taken', 'bad', detail='A .jsonl or .json file of up to 64 MB is needed.')
+        theme.toast('The files were not taken', 'bad', detail=f'{ACCEPTED}, together up to 64 MB, can be imported.')
 
 
-def open_import(documents: Documents, done: Done) -> None:
-    """Ask for a file or text."""
+def open_import(transfer: Transfer, done: Done) -> None:
+    """Ask for files or text."""
     with opened_dialog('Import tasks', text='Nothing is stored until you confirm.', size='mid') as dialog:
 
-        async def show(text: str) -> None:
-            dialog.close()
-            await preview(documents, text, done)
+        async def show(files: Sequence[Incoming]) -> None:
+            if await preview(transfer, files, done):
+                dialog.close()
 
         with ui.element('div').classes('vs vs-3 w-full').style('margin-top: 12px'):
-            with ui.element('div').style('height: 132px'):
-                ImportDrop(documents, done, on_text=show)
-            with field('Or paste it', hint='One task a line: a bare task_spec, or {"task_spec": …, "solutions": […]}'):
+            with ui.element('div').style('height: 140px'):
+                drop = ImportDrop(transfer, done, on_files=show)
+            Button('Choose files', icon='folder-open', kind='sm').on('click', js_handler=drop.pick)
+            with field(
+                'Or paste it',
+                hint='One task a line, a /doc/create body, or a grader followed by its rows. '
+                'The format is recognised by what is in it.',
+            ):
                 box = ui.textarea().props('outlined dense aria-label="Or paste it" rows=5').classes('code-box')
         with ui.element('div').classes('act'):
             Button('Cancel', on_click=dialog.close)
-            Button('Preview', kind='pri', on_click=lambda: show(box.value or ''))
+            Button(
+                'Preview',
+                kind='pri',
+                on_click=lambda: show([Incoming('', (box.value or '').encode('utf-8', 'replace'))]),
+            )
 
 
-async def preview(documents: Documents, text: str, done: Done) -> None:
-    """Show what each line would become, and store the good ones on confirmation."""
-    if not text.strip():
+async def preview(transfer: Transfer, files: Sequence[Incoming], done: Done) -> bool:
+    """Show what each row would become and store the good ones on confirmation; false where there is nothing to show."""
+    if not any(file.data.strip() for file in files):
         theme.toast('There is nothing to import', 'warn', detail='The file or the text is empty.')
-        return
-    report = await run.io_bound(documents.import_tasks, text, preview=True)
-    if report is None:
-        return
-    new = report.count('new')
-    title = f'Import {plural(new, "task")}?' if new else 'Nothing to import'
-    with opened_dialog(
-        title, text='Nothing is stored until you confirm. Imported tasks are drafts.', size='wide'
-    ) as dialog:
-
-        async def confirm() -> None:
-            dialog.close()
-            stored = await run.io_bound(documents.import_tasks, text)
-            if stored is not None:
-                theme.toast(f'{plural(stored.count("new"), "task")} imported as drafts')
-                await done()
-
-        _draw_report(report)
-        with ui.element('div').classes('act'):
-            states: tuple[Literal['new', 'same', 'refused'], ...] = ('new', 'same', 'refused')
-            for state in states:
-                kind, icon, word = _STATES[state]
-                if report.count(state):
-                    chip(f'{report.count(state)} {word.lower()}', kind, icon=icon)
-            spacer()
-            Button('Cancel', on_click=dialog.close)
-            if new:
-                Button(f'Import {plural(new, "task")}', icon='upload', kind='pri', on_click=confirm)
+        return False
+    plan = await run.io_bound(transfer.plan, files)
+    if plan is None:
+        return False
+    if not plan.rows:
+        theme.toast('There is nothing to import', 'warn', detail='No task was found in it.')
+        return False
+    ImportPreview(transfer, plan, lambda receipt: _tell(transfer, plan, receipt, done))
+    return True
 
 
-def _draw_report(report: ImportReport) -> None:
-    refused_first = sorted(report.rows, key=lambda row: row.status != 'refused')
-    with ui.element('div').classes('report'), ui.element('table').classes('tbl dense').props('aria-label="Lines"'):
-        with ui.element('thead'), ui.element('tr'):
-            for head in ('Line', 'Result', 'Task', 'Reason'):
-                Text(head, 'th')
-        with ui.element('tbody'):
-            for row in refused_first[:_SHOWN]:
-                kind, icon, word = _STATES[row.status]
-                reason = (
-                    '; '.join(f'{error.loc}: {error.msg}'.removeprefix(': ') for error in row.errors[:3]) or row.reason
-                )
-                with ui.element('tr'):
-                    Text(str(row.line), 'td', 'num t3')
-                    with ui.element('td'):
-                        chip(word, kind, icon=icon)
-                    Text(row.title, 'td', 'ell title').props['title'] = row.title
-                    Text(reason, 'td', 'reason').props['title'] = reason
-    if len(report.rows) > _SHOWN:
-        note(f'{len(report.rows) - _SHOWN} more lines are not shown here; all of them count.')
+async def _tell(transfer: Transfer, plan: Plan, receipt: Receipt, done: Done) -> None:
+    """Say what was stored, and offer to take it back."""
+    await done()
+
+    async def undo() -> None:
+        left = await run.io_bound(transfer.undo, receipt)
+        if left:
+            detail = f'Changed since, and left as they are: {", ".join(left[:5])}'
+            theme.toast(f'{plural(len(left), "task")} could not be taken back', 'warn', detail=detail)
+        else:
+            theme.toast('Import undone')
+        await done()
+
+    stored = receipt.count('added', 'version', 'copy')
+    words = {'added': 'new', 'version': 'new versions', 'copy': 'copies', 'kept': 'kept as they were'}
+    counts = [(receipt.count(result), word) for result, word in words.items()]  # type: ignore[arg-type]
+    detail = ', '.join(f'{count} {word}' for count, word in counts if count)
+    left = [one for one in receipt.rows if one.result == 'left']
+    if left:
+        detail += f'. {plural(len(left), "task")} changed elsewhere since the preview, and left alone'
+    cut = '' if len(receipt.rows) == len(plan.rows) else ' until you stopped it'
+    theme.toast(
+        f'{plural(stored, "task")} imported{cut}',
+        'warn' if left else 'ok',
+        detail=detail,
+        undo=undo if stored else None,
+    )

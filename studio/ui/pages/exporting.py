@@ -1,0 +1,47 @@
+"""Exporting tasks: the formats with what each of them holds, and the download."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from nicegui import run, ui
+
+from studio.exchange.formats import WRITERS, Writer
+from studio.transfer import Transfer
+from studio.ui.components.dialogs import opened_dialog
+from studio.ui.components.elements import Button, Icon, Text
+from studio.ui.components.wording import plural
+
+_HOLDS: Final = {
+    'jsonl': ('braces', 'Everything: task_spec, title, topics, notes, solutions. Comes back whole.'),
+    'harbor': ('folder', 'One folder a task, to run with Harbor in containers. Comes back whole.'),
+    'task_spec': ('file', 'The bare task_spec, without title and solutions.'),
+    'doc-create': ('upload', 'A request body that publishes the tasks elsewhere; without solutions.'),
+}
+
+
+def open_export(transfer: Transfer, ids: Sequence[str]) -> None:
+    """Ask for a format and download the latest versions of the tasks in it."""
+    with opened_dialog(f'Export {plural(len(ids), "task")}', text='The latest valid version of each.') as dialog:
+
+        async def download(writer: Writer) -> None:
+            dialog.close()
+            content = await run.io_bound(transfer.export, list(ids), writer.name)
+            if content is not None:
+                name = ('tasks' if len(ids) > 1 else 'task') + writer.suffix
+                if writer.name == 'task_spec' and len(ids) > 1:
+                    name += 'l'
+                ui.download.content(content, name, writer.media_type)
+
+        with ui.element('div').classes('export-formats'):
+            for writer in WRITERS:
+                icon, holds = _HOLDS[writer.name]
+                with ui.element('button').props('type=button').classes('export-format') as button:
+                    Icon(icon, 't3')
+                    with ui.element('span').classes('vs vs-0'):
+                        Text(writer.title, 'b')
+                        Text(holds, classes='t2')
+                button.on('click', lambda chosen=writer: download(chosen), args=[])
+        with ui.element('div').classes('act'):
+            Button('Cancel', on_click=dialog.close)
