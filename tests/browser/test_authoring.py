@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from authoring import check, checker_code, new_task, prompt, run_tool, status, stored, until_stored
 from live_server import Server
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 pytestmark = pytest.mark.browser
 
@@ -24,67 +24,6 @@ PROMPT = (
 SCRIPT_TEXT = '# ok 🔄 é 漢\nx = 1\n'
 
 
-def stored(server: Server, task_id: str) -> dict[str, Any]:
-    """The document as it lies in the database."""
-    with sqlite3.connect(f'file:{server.home}/studio.db?mode=ro', uri=True) as database:
-        database.row_factory = sqlite3.Row
-        row = dict(database.execute('select * from document where id = ?', (task_id,)).fetchone())
-    return row | {'draft': json.loads(row['draft']), 'solutions': json.loads(row['solutions'])}
-
-
-def until_stored(server: Server, task_id: str, **fields: Any) -> dict[str, Any]:
-    """Wait until the document has these values (``prompt`` is looked up in its draft) and return it."""
-    deadline = time.monotonic() + 15
-    while True:
-        document = stored(server, task_id)
-        found = {name: document['draft'].get(name) if name == 'prompt' else document[name] for name in fields}
-        if found == fields:
-            return document
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-
-
-def new_task(page: Page, server: Server) -> str:
-    """Press N in the library and return the id of the task that opens."""
-    page.goto(server.url)
-    expect(page.get_by_role('button', name='New task').first).to_be_visible()
-    page.wait_for_function('window.did_handshake')
-    page.keyboard.press('n')
-    expect(page.get_by_label('Title', exact=True)).to_be_visible()
-    page.wait_for_url('**/tasks/*')
-    return page.url.rsplit('/', 1)[-1]
-
-
-def prompt(page: Page) -> Locator:
-    return page.get_by_label('Prompt', exact=True)
-
-
-def status(page: Page) -> Locator:
-    return page.locator('.saved')
-
-
-def checker_code(page: Page) -> Locator:
-    return page.locator('section[aria-label="RL Checker"] .cm-content').first
-
-
-def run_tool(page: Page, command: str) -> None:
-    """Run a command in the playground and wait for its answer."""
-    before = page.locator('.term .entry').count()
-    page.get_by_label('Command or path').fill(command)
-    page.get_by_label('Command or path').press('Enter')
-    expect(page.locator('.term .entry')).to_have_count(before + 1, timeout=20_000)
-    expect(page.locator('.term .entry').last).to_contain_text('exit', timeout=20_000)
-
-
-def check(page: Page) -> Locator:
-    """Run the checker by its shortcut, wait for a verdict that was not there before, and return its badge."""
-    badge = page.locator('.verd .vb')
-    earlier = badge.get_attribute('id') if badge.count() else 'none'
-    page.keyboard.press('Control+Enter')
-    expect(page.locator(f'.verd .vb:not(#{earlier})')).to_be_visible(timeout=30_000)
-    return badge
-
-
 def test_the_first_page_is_there_within_three_seconds(server: Server, page: Page) -> None:
     # A machine with more to do than cores to do it is given the time that takes.
     assert server.started_in_s < 3 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
@@ -94,7 +33,8 @@ def test_the_first_page_is_there_within_three_seconds(server: Server, page: Page
 
 def test_a_blank_task_is_written_dry_run_and_published(server: Server, page: Page) -> None:
     task_id = new_task(page, server)
-    expect(status(page)).to_contain_text('2 problems')
+    expect(status(page)).to_contain_text('3 problems')
+    expect(page.locator('.problems')).to_contain_text('3 problems')
     expect(page.get_by_role('button', name='Publish')).to_be_disabled()
     prompt(page).click()
     page.keyboard.type(PROMPT, delay=3)
@@ -249,7 +189,7 @@ def test_two_tabs_never_overwrite_each_other(server: Server, new_page: NewPage) 
     two.get_by_role('button', name='Keep mine').click()
     until_stored(server, task_id, prompt='from the second tab')
     expect(status(one)).to_have_text('Changed in another tab', timeout=20_000)
-    one.get_by_role('button', name='Reload').click()
+    one.get_by_role('button', name='Take theirs').click()
     expect(prompt(one)).to_have_value('from the second tab')
 
 

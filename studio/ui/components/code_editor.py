@@ -7,41 +7,73 @@ Each text gets an editor of its own, so undo never brings one text into another.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from nicegui import events, ui
+from nicegui.elements.codemirror.constants import SUPPORTED_LANGUAGES
 
 from studio.ui.components.line_endings import as_shown, keep_line_endings
 
-Language = Literal[
-    'Python', 'Shell', 'JSON', 'Markdown', 'JavaScript', 'C', 'C++', 'HTML', 'CSS', 'SQL', 'YAML', 'TOML'
-]
+Language = SUPPORTED_LANGUAGES
 
 _LANGUAGES: Final[dict[str, Language]] = {
     'py': 'Python',
+    'pyi': 'Python',
     'sh': 'Shell',
     'bash': 'Shell',
     'json': 'JSON',
     'jsonl': 'JSON',
     'md': 'Markdown',
     'js': 'JavaScript',
+    'mjs': 'JavaScript',
+    'ts': 'TypeScript',
+    'tsx': 'TSX',
+    'jsx': 'JSX',
     'c': 'C',
     'h': 'C',
     'cpp': 'C++',
+    'hpp': 'C++',
+    'cc': 'C++',
+    'java': 'Java',
+    'go': 'Go',
+    'rs': 'Rust',
+    'rb': 'Ruby',
+    'pl': 'Perl',
+    'php': 'PHP',
+    'lua': 'Lua',
+    'r': 'R',
     'html': 'HTML',
     'css': 'CSS',
+    'xml': 'XML',
+    'svg': 'XML',
     'sql': 'SQL',
     'yaml': 'YAML',
     'yml': 'YAML',
     'toml': 'TOML',
+    'ini': 'Properties files',
+    'cfg': 'Properties files',
+    'conf': 'Properties files',
+    'env': 'Properties files',
+    'diff': 'diff',
+    'patch': 'diff',
+    'tex': 'LaTeX',
+}
+_WHOLE_NAMES: Final[dict[str, Language]] = {
+    'dockerfile': 'Dockerfile',
+    'cmakelists.txt': 'CMake',
+    '.bashrc': 'Shell',
+    '.profile': 'Shell',
+    '.gitconfig': 'Properties files',
+    '.editorconfig': 'Properties files',
 }
 
 
 def language_of(path: str) -> Language | None:
     """The language to colour a file in, by its name."""
-    name = path.rsplit('/', 1)[-1]
-    return _LANGUAGES.get(name.rsplit('.', 1)[-1].lower()) if '.' in name else None
+    name = path.rsplit('/', 1)[-1].lower()
+    whole = _WHOLE_NAMES.get(name)
+    return whole or (_LANGUAGES.get(name.rsplit('.', 1)[-1]) if '.' in name else None)
 
 
 class CodeEditor:
@@ -74,6 +106,28 @@ class CodeEditor:
     def set_dark(self, dark: bool) -> None:
         """Follow the theme of the page."""
         self._editor.run_method('setTheme', 'vscodeDark' if dark else 'vscodeLight')
+
+    def mark_lines(self, problems: Mapping[int, str]) -> None:
+        """Underline these lines, counted from 1; each shows its text on hover. An empty mapping takes marks away."""
+        marks = [
+            {'kind': 'line', 'line': line, 'class': 'cm-problem', 'attributes': {'title': text}}
+            for line, text in problems.items()
+        ]
+        self._editor.run_method('setDecorations', marks)
+
+    def reveal(self, line: int) -> None:
+        """Put the cursor at the start of a line and bring it into view."""
+        self.box.client.run_javascript(
+            f'{{ const e = getElement({self._editor.id}); e?.editorPromise?.then(() => {{ const v = e.editor; '
+            f'const at = v.state.doc.line(Math.min({max(1, line)}, v.state.doc.lines)); '
+            'v.dispatch({selection: {anchor: at.from}, scrollIntoView: true}); v.focus(); }); }'
+        )
+
+    def focus(self) -> None:
+        """Put the cursor into the text."""
+        self.box.client.run_javascript(
+            f'{{ const e = getElement({self._editor.id}); e?.editorPromise?.then(() => e.editor.focus()); }}'
+        )
 
     def _changed(self, event: events.ValueChangeEventArguments[str]) -> Any:
         self.value = keep_line_endings(self.value, event.value or '')

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nicegui import ui
 
 from studio.ui.components.elements import Icon, Text
@@ -48,3 +50,9 @@ class Field:
         """Say what was changed on reading it."""
         self._remark.set_text(message)
         self._warning.set_visibility(bool(message))
+
+
+def name_fields(fields: Mapping[str, Field]) -> None:
+    """Tell the browser which part of a document each field holds (``editor.js`` keeps what was typed there)."""
+    for name, field in fields.items():
+        field.element.props['data-field'] = name

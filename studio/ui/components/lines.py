@@ -36,6 +36,11 @@ class Lines:
         for index, row in enumerate(filled):
             row.show_error(errors.get(index, ''))
 
+    def row(self, index: int) -> ui.element | None:
+        """The row of a line that has text, by its position among them."""
+        filled = [row for row in self._rows if row.text]
+        return filled[index].element if index < len(filled) else None
+
     def _add(self, line: str) -> None:
         with self._list:
             self._rows.append(_Row(self, len(self._rows) + 1, line, self._name, self._placeholder))
@@ -59,17 +64,19 @@ class Lines:
 
     def remove(self, row: _Row) -> Any:
         """Take a row away and number the others anew."""
+        place = self._rows.index(row)
         self._rows.remove(row)
         row.element.delete()
         for number, other in enumerate(self._rows, 1):
-            other.number.set_text(str(number))
+            other.renumber(number)
+        ui.run_javascript(f'rlvrReveal({self._rows[min(place, len(self._rows) - 1)].element.id})')
         return self._on_change([row.text for row in self._rows if row.text])
 
 
 class _Row:
     def __init__(self, lines: Lines, number: int, text: str, name: str, placeholder: str) -> None:
         self.text = text
-        self._lines = lines
+        self._lines, self._name = lines, name
         with ui.element('li') as self.element:
             self.number = Text(str(number), classes='n num')
             if '\n' in text:
@@ -78,12 +85,19 @@ class _Row:
                 box = ui.input(value=text, placeholder=placeholder).props('borderless dense')
                 box.on('paste', lambda event: lines.paste(self, event.args), js_handler=_PASTE)
             box.props('spellcheck=false')
-            box.props['aria-label'] = f'{name} {number}'
+            self._box = box
             box.on_value_change(self._typed)
             self._error = Text('', classes='err')
             self._button = Button(icon='x', kind='gho icn xs', label=f'Remove {name.lower()} {number}')
             self._button.on('click', lambda: lines.remove(self), args=[])
             self._button.set_visibility(bool(text))
+        self.renumber(number)
+
+    def renumber(self, number: int) -> None:
+        """Be the row with this number."""
+        self.number.set_text(str(number))
+        self._box.props['aria-label'] = f'{self._name} {number}'
+        self._button.props['aria-label'] = self._button.props['title'] = f'Remove {self._name.lower()} {number}'
 
     def show_error(self, message: str) -> None:
         self._error.set_text(message)

@@ -1,4 +1,4 @@
-"""The prompt as plain text, kept byte for byte: a text box with a Markdown bar that only types marks for you."""
+"""The prompt as plain text, kept byte for byte: a text box with a Markdown bar that only types marks, and a preview."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from nicegui import events, ui
 
-from studio.ui.components.elements import Button, Text, spacer
+from studio.ui.components.elements import Button, spacer
 from studio.ui.components.line_endings import as_shown, keep_line_endings
+from studio.ui.components.markdown_view import markdown_view
+from studio.ui.components.segmented import Choice, Segmented
 
 _MARKS: Final = (
     ('bold', 'Bold', '**', '**', False),
@@ -27,17 +29,38 @@ class PromptBox:
         self.value = value
         self._on_change = on_change
         with ui.element('div').classes('rt'):
-            with ui.element('div').classes('tb').props('role=toolbar aria-label="Markdown marks"'):
-                bar = {icon: Button(icon=icon, kind='gho icn xs', label=label) for icon, label, *_ in _MARKS}
+            with ui.element('div').classes('tb'):
+                with ui.element('div').classes('hs').props('role=toolbar aria-label="Markdown marks"') as self._bar:
+                    bar = {icon: Button(icon=icon, kind='gho icn xs', label=label) for icon, label, *_ in _MARKS}
                 spacer()
-                Text('Markdown', classes='hint')
-            box = ui.textarea(value=as_shown(value)).props('borderless dense autogrow input-class=prompt-text')
-            box.props['aria-label'] = 'Prompt'
-            box.props['placeholder'] = 'What should the model do? Name the files it must leave behind.'
-            box.on_value_change(self._typed)
+                choices = [Choice('write', 'Write', 'pencil'), Choice('preview', 'Preview', 'eye')]
+                self._segmented = Segmented(choices, 'write', label='Prompt view', on_change=self._show, classes='tiny')
+            self._box = ui.textarea(value=as_shown(value)).props('borderless dense autogrow input-class=prompt-text')
+            self._box.props['aria-label'] = 'Prompt'
+            self._box.props['placeholder'] = 'What should the model do? Name the files it must leave behind.'
+            self._box.on_value_change(self._typed)
+            self._preview = ui.element('div').classes('md').props('role=region aria-label="Prompt preview" tabindex=0')
+            self._preview.set_visibility(False)
         for icon, _, before, after, each in _MARKS:
-            call = f'() => rlvrWrap({box.id}, {json.dumps(before)}, {json.dumps(after)}, {json.dumps(each)})'
+            call = f'() => rlvrWrap({self._box.id}, {json.dumps(before)}, {json.dumps(after)}, {json.dumps(each)})'
             bar[icon].on('click', js_handler=call)
+
+    def _show(self, view: str) -> None:
+        """Swap the source for its preview; the source stays in place, with its cursor and its undo."""
+        preview = view == 'preview'
+        self._bar.set_visibility(not preview)
+        self._box.set_visibility(not preview)
+        self._preview.set_visibility(preview)
+        self._preview.clear()
+        if preview:
+            with self._preview:
+                markdown_view(self.value)
+
+    def show_source(self) -> None:
+        """Leave the preview, as a jump to the prompt needs it."""
+        if self._preview.visible:
+            self._show('write')
+            self._segmented.show('write')
 
     def _typed(self, event: events.ValueChangeEventArguments[str | None]) -> Any:
         self.value = keep_line_endings(self.value, event.value or '')

@@ -13,18 +13,22 @@ from studio.ui.pages import (
     models,
     rollout,
     run,
+    run_tasks,
     runs,
     settings,
     templates,
+    variants,
 )
 
 PAGES: Final[dict[str, Callable[..., Any]]] = {
     '/': library.page,
     '/tasks/{task_id}': editor.page,
+    '/tasks/{task_id}/variants': variants.page,
     '/templates': templates.page,
     '/train': launch.page,
     '/runs': runs.page,
     '/runs/{run_id}': run.page,
+    '/runs/{run_id}/tasks': run_tasks.page,
     '/runs/{run_id}/rollouts/{rollout_id}': rollout.page,
     '/adapters': adapters.page,
     '/models': models.page,

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from nicegui import events, run, ui
 
 from studio.document_views import NotFound, draft_problems
+from studio.documents import Documents, DocumentView
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.dialogs import ask
-from studio.ui.components.elements import Button, Icon, Text, kbd, note, spacer
+from studio.ui.components.elements import Button, Icon, Text, kbd, spacer
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
+from studio.ui.pages.editor_banner import draw_banner
 from studio.ui.pages.editor_blocks import Blocks
 from studio.ui.pages.editor_certificate import CertificateCard
-from studio.ui.pages.editor_dialogs import open_history
+from studio.ui.pages.editor_dialogs import open_conflict, open_history
 from studio.ui.pages.editor_draft import Draft, save_open_drafts
 from studio.ui.pages.editor_playground import PlaygroundCard
+from studio.ui.pages.editor_problems import ProblemList
+from studio.ui.pages.editor_unsent import put_back
+from studio.ui.pages.exporting import open_export
 from trainer.errors import FieldError
+from trainer.task import MAX_TITLE_CHARS, Solution
 
-VALIDATE_EVERY_S = 0.25
-LOOK_EVERY_S = 3.0
+VALIDATE_EVERY_S: Final = 0.25
+LOOK_EVERY_S: Final = 3.0
+NOT_SAVED: Final = {'failed': 'Not saved', 'conflict': 'Changed in another tab', 'gone': 'Deleted in another tab'}
+NO_TITLE: Final = 'Give the task a title'
 
 
 async def page(shell: Shell, studio: Studio, task_id: str) -> None:
@@ -41,15 +50,16 @@ class _Editor:
 
     def __init__(self, shell: Shell, studio: Studio, view: Any) -> None:
         self._shell, self._studio = shell, studio
-        self._checked: dict[str, Any] | None = None
+        self._checked: object = None
         self._problems: tuple[FieldError, ...] = ()
         self._ready = self._said_now = False
         self._draft = Draft(studio.documents, view, self._show_state, self._refresh)
         self._draw_topbar()
-        with ui.element('div').classes('main'), ui.element('div').classes('ed'):
+        with ui.element('div').classes('main'), ui.element('div').classes('ed') as page:
+            page.on('unsent', self._put_back, js_handler='(event) => emit(event.detail)')
             with ui.element('div').classes('doc'):
                 self._banner = ui.element('div').classes('vs')
-                self._listed = ui.element('div').classes('vs')
+                self._listed = ProblemList(self._reveal)
                 self._column = ui.element('div').classes('vs vs-3')
             with ui.element('div').classes('beside'):
                 self._playground = PlaygroundCard(studio, self._draft, on_solutions=self._solutions_changed)
@@ -58,6 +68,8 @@ class _Editor:
                 )
         self._blocks = self._draw_blocks(as_json=False)
         self._ready = True
+        if not view.title and not view.draft.get('prompt'):
+            self._title.run_method('focus')
         self._validate()
         self._show_state()
         timers = (ui.timer(VALIDATE_EVERY_S, self._tick), ui.timer(LOOK_EVERY_S, self._look))
@@ -75,8 +87,14 @@ class _Editor:
     def _draw_blocks(self, *, as_json: bool) -> Blocks:
         self._column.clear()
         with self._column:
-            blocks = Blocks(self._draft, dark=self._shell.is_dark, as_json=as_json, on_replay=self._playground.replay)
-        self._json_button.set_text('Form' if blocks.as_json else 'JSON')
+            blocks = Blocks(
+                self._draft,
+                dark=self._shell.is_dark,
+                as_json=as_json,
+                on_replay=self._playground.replay,
+                current=lambda: self._blocks,
+            )
+        self._json_button.set_text('Form' if blocks.json else 'JSON')
         return blocks
 
     def _blocks_dark(self, dark: bool) -> None:
@@ -84,8 +102,8 @@ class _Editor:
 
     def _redraw(self, *, as_json: bool = False) -> None:
         self._blocks = self._draw_blocks(as_json=as_json)
-        self._checked = None
         self._validate()
+        ui.run_javascript('rlvrRefocus()')
 
     # ----------------------------------------------------------------------------------------------- top bar
 
@@ -96,7 +114,9 @@ class _Editor:
             self._title = ui.input(value=view.title, placeholder='Untitled task').props('borderless dense')
             self._title.classes('title-input').props['aria-label'] = 'Title'
             self._title.on_value_change(self._retitle)
-            self._title.on('keydown.enter.prevent', js_handler='(event) => event.target.blur()')
+            self._title.props['maxlength'] = MAX_TITLE_CHARS
+            self._title.props['data-field'] = 'title'
+            self._title.on('keydown.enter.prevent', lambda: self._blocks.reveal('prompt'), args=[])
             self._chip = ui.element('span')
             with ui.element('span').classes('saved').props('role=status') as self._saved:
                 self._saved_icon = Icon('check', 'ic-s')
@@ -117,7 +137,8 @@ class _Editor:
         with Button(icon='ellipsis', kind='gho icn', label='More actions'), ui.menu().classes('menu'):
             for text, icon, act, classes in (
                 ('Duplicate', 'copy', self._duplicate, ''),
-                ('Export as JSONL', 'download', self._export, ''),
+                ('Make variants', 'layers', self._variants, ''),
+                ('Export…', 'download', self._export, ''),
                 ('Version history', 'history', self._history, 'only-s'),
                 ('Form or JSON', 'braces', self._toggle_json, 'only-s'),
                 ('Delete', 'trash-2', self._delete, 'c-bad'),
@@ -134,11 +155,15 @@ class _Editor:
         icon, kind = 'check', ''
         if draft.state == 'saving' or draft.state == 'dirty':
             icon, kind, text = 'hourglass', 'busy', 'Saving…'
-        elif draft.state in ('failed', 'conflict'):
+        elif draft.state in ('failed', 'conflict', 'gone'):
             icon, kind = 'circle-alert', 'bad'
-            text = f'Not saved: {draft.message}' if draft.state == 'failed' else 'Changed in another tab'
+            text = {'conflict': 'Changed in another tab', 'gone': 'Deleted in another tab'}.get(
+                draft.state, 'Not saved'
+            )
         elif self._problems:
-            text = f'Draft saved · {plural(len(self._problems), "problem")}'
+            text = f'Draft saved · {plural(len(self._listed.shown), "problem")}'
+        elif view.version is None:
+            text = 'Draft saved'
         else:
             text = f'Saved v{view.version}' + (' · just now' if draft.saved_just_now else '')
         self._saved_icon.set(icon)
@@ -156,29 +181,19 @@ class _Editor:
             self._publish_button.disable(why)
         else:
             self._publish_button.enable()
-        self._show_banner()
+        self._banner.clear()
+        with self._banner:
+            draw_banner(draft, on_compare=self._compare, on_take=self._take_theirs)
 
     def _why_not_publish(self) -> str:
         if self._problems:
-            return f'{plural(len(self._problems), "problem")} to solve first: {self._problems[0].msg}'
-        return '' if self._draft.title.strip() else 'Give the task a title first'
-
-    def _show_banner(self) -> None:
-        self._banner.clear()
-        if self._draft.state == 'failed':
-            with self._banner, note(self._draft.message, 'bad', icon='circle-alert', lead='Not saved.'):
-                spacer()
-                Button('Try again', kind='xs', on_click=self._draft.save)
-        if self._draft.state == 'conflict':
-            with self._banner, note('This task was changed in another tab.', 'warn', icon='triangle-alert'):
-                spacer()
-                Button('Reload', kind='xs', on_click=self._reload)
-                Button('Keep mine', kind='xs', on_click=self._draft.keep_mine)
+            return f'{plural(len(self._listed.shown), "problem")} to solve first: {self._problems[0].msg}'
+        return '' if self._draft.title.strip() else NO_TITLE
 
     # ------------------------------------------------------------------------------------------------ checks
 
     async def _tick(self) -> None:
-        if self._checked != self._draft.raw:
+        if self._checked != (self._draft.raw, self._draft.title.strip()):
             self._validate()
             self._playground.show_status()
         elif self._said_now and not self._draft.saved_just_now:
@@ -192,26 +207,23 @@ class _Editor:
 
     def _validate(self) -> None:
         """Check what is typed, and show each problem at its field and in the list."""
-        self._checked = dict(self._draft.raw)
+        self._checked = (dict(self._draft.raw), self._draft.title.strip())
         _, self._problems, remarks = draft_problems(self._draft.raw)
         self._blocks.show_problems(self._problems, remarks)
-        self._listed.clear()
-        if self._problems:
-            with self._listed, ui.element('div').classes('note problems'):
-                Icon('info', 'ic-s')
-                with ui.element('span'):
-                    Text(f'{plural(len(self._problems), "problem")} to solve before this can be published', 'b')
-                    with ui.element('ul'):
-                        for problem in self._problems[:12]:
-                            with ui.element('li'), ui.element('button').props('type=button') as button:
-                                Text(problem.loc or 'task_spec', classes='mono')
-                                Text(problem.msg)
-                            button.on('click', lambda loc=problem.loc: self._blocks.reveal(loc), args=[])
+        shown = (
+            self._problems if self._draft.title.strip() else (FieldError(loc='title', msg=NO_TITLE), *self._problems)
+        )
+        self._listed.show(shown)
         self._show_state()
 
+    def _reveal(self, loc: str) -> None:
+        if loc == 'title':
+            self._title.run_method('focus')
+        else:
+            self._blocks.reveal(loc)
+
     def _solutions_changed(self) -> None:
-        self._draft.edited()
-        self._blocks.show_solutions()
+        self._blocks.solutions_changed()
 
     def _retitle(self, event: events.ValueChangeEventArguments[str | None]) -> None:
         if event.value == self._draft.title:
@@ -224,16 +236,46 @@ class _Editor:
     # ----------------------------------------------------------------------------------------------- actions
 
     def _toggle_json(self) -> None:
-        self._redraw(as_json=not self._blocks.as_json)
+        view = self._blocks.json
+        if view is None or view.is_valid:
+            self._redraw(as_json=view is None)
+            return
+        ask(
+            'Leave the JSON view?',
+            'What is typed there is no JSON. The form shows the last valid text, and the rest is dropped.',
+            action='Drop it and show the form',
+            on_yes=self._redraw,
+            keep='Keep editing',
+        )
 
-    def _reload(self) -> None:
-        self._draft.take(self._draft.stored)
-        self._refresh()
+    def _compare(self) -> None:
+        open_conflict(self._draft, on_take=self._take_theirs, on_copy=self._copy_mine)
+
+    def _take_theirs(self) -> None:
+        theme.toast('What was stored is shown; yours was put aside', undo=self._draft.take_theirs())
+
+    async def _copy_mine(self) -> None:
+        """Store this tab's text as a task of its own, and follow the other tab here."""
+        draft, documents = self._draft, self._studio.documents
+        copied = await run.io_bound(_store_copy, documents, draft.raw, draft.title, draft.topics, draft.notes,
+                                    draft.solutions)  # fmt: skip
+        if copied is not None:
+            draft.take_theirs()
+            theme.toast('Yours is stored as a copy')
+            ui.navigate.to(f'/tasks/{copied.id}')
+
+    def _put_back(self, event: events.GenericEventArguments) -> None:
+        """The browser held text that was not saved when the studio stopped."""
+        fields = {str(key): text for key, text in dict(event.args).items() if isinstance(text, str)}
+        undo = self._draft.snapshot()
+        if changed := put_back(self._draft, fields):
+            words = ', '.join(changed[:4]) + (f' and {len(changed) - 4} more' if len(changed) > 4 else '')
+            theme.toast(f'Back from before the studio stopped: {words}', undo=undo)
 
     def _refresh(self) -> None:
         self._title.value = self._draft.title
         self._heading.set_text(self._draft.title.strip() or 'Untitled task')
-        self._redraw()
+        self._redraw(as_json=self._blocks.json is not None)
 
     async def _publish(self) -> None:
         if not await self._draft.save():
@@ -276,24 +318,28 @@ class _Editor:
 
     async def _history(self) -> None:
         await self._draft.save()
-        await open_history(self._studio.documents, self._draft, self._redraw)
+        await open_history(self._studio.documents, self._draft)
+
+    async def _variants(self) -> None:
+        await self._draft.save()
+        ui.navigate.to(f'/tasks/{self._draft.view.id}/variants')
 
     async def _duplicate(self) -> None:
         await self._draft.save()
         copy = await run.io_bound(self._studio.documents.duplicate, self._draft.view.id)
         if copy is not None:
+            theme.toast('A copy, a draft of its own')
             ui.navigate.to(f'/tasks/{copy.id}')
 
     async def _export(self) -> None:
         await self._draft.save()
-        text = await run.io_bound(self._studio.documents.export, [self._draft.view.id])
-        if text is not None:
-            ui.download.content(text, 'task.jsonl', 'application/jsonl')
+        open_export(self._studio.transfer, [self._draft.view.id])
 
     def _delete(self) -> None:
         async def go() -> None:
             id = self._draft.view.id
-            self._draft.take(self._draft.stored)
+            await self._draft.save()
+            self._draft.take(self._draft.view)
             await run.io_bound(self._studio.documents.delete, id)
             ui.navigate.to('/')
 
@@ -311,6 +357,18 @@ class _Editor:
             keep='Keep it',
             icon='trash-2',
         )
+
+
+def _store_copy(
+    documents: Documents,
+    raw: Mapping[str, Any],
+    title: str,
+    topics: Sequence[str],
+    notes: str,
+    solutions: Sequence[Solution],
+) -> DocumentView:
+    copied = documents.create(raw=raw, title=f'{title[:193]} (mine)' if title.strip() else '', topics=topics)
+    return documents.update(copied.id, notes=notes, solutions=solutions, revision=copied.revision)
 
 
 def _draw_missing(shell: Shell) -> None:

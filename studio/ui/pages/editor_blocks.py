@@ -1,110 +1,159 @@
-"""The blocks of the editor: RL Task, RL Checker, solutions and details, or the same spec as JSON."""
+"""The column of blocks: RL Task, RL Checker, solutions and details, the line that adds one, or the spec as JSON."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nicegui import events, ui
 
-from studio.ui.components.code_editor import CodeEditor
-from studio.ui.components.config_form import SHARED, ConfigForm
-from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, note, sprite
-from studio.ui.components.fields import Field
-from studio.ui.components.file_editor import FileEditor
+from studio.ui import theme
+from studio.ui.components.block import block
+from studio.ui.components.fields import Field, name_fields
 from studio.ui.components.lines import Lines
-from studio.ui.components.prompt_box import PromptBox
-from studio.ui.components.segmented import Choice, Segmented
-from studio.ui.components.wording import plural
+from studio.ui.pages.editor_checker import BLANK_CHECKER, KINDS, CheckerBlock
 from studio.ui.pages.editor_draft import Draft
-from studio.ui.pages.editor_solutions import SolutionList
-from trainer.checkers import (
-    CHECKER_KINDS,
-    CheckerConfig,
-    ExitCodeConfig,
-    FileExistsConfig,
-    PytestConfig,
-    ScriptConfig,
-)
-from trainer.errors import CheckerError, FieldError
-from trainer.task import MAX_STEPS, Solution
+from studio.ui.pages.editor_insert import Entry, InsertMenu
+from studio.ui.pages.editor_json import JsonBlock
+from studio.ui.pages.editor_solutions import WORDS, SolutionList
+from studio.ui.pages.editor_task import TASK_FIELDS, TaskBlock
+from trainer.errors import FieldError
+from trainer.task import Solution, SolutionKind
 
-KINDS: Final = {kind.model_fields['type'].default: kind for kind in CHECKER_KINDS}
-CONFIGS: Final[dict[str, type[CheckerConfig]]] = {
-    'exit_code': ExitCodeConfig,
-    'file_exists': FileExistsConfig,
-    'pytest': PytestConfig,
-    'script': ScriptConfig,
+SHAPES: Final = {'prompt': str, 'setup_files': dict, 'setup_commands': list, 'checker': dict}
+BLANK_TASK: Final[Mapping[str, Any]] = {
+    'prompt': '',
+    'env': 'tfcode',
+    'max_steps': 16,
+    'setup_files': {},
+    'setup_commands': [],
 }
-FRAME: Final = {'prompt': str, 'setup_files': dict, 'setup_commands': list, 'checker': dict}
+_ONCE: Final = 'Once per task: it is there already'
 
 
 class Blocks:
-    """Draws the whole left column over a draft; every change goes into ``draft.raw`` at once."""
+    """Draws the whole left column over a draft; every change goes into ``draft.raw`` at once.
 
-    def __init__(self, draft: Draft, *, dark: bool, as_json: bool, on_replay: Callable[[Solution], Any]) -> None:
-        self._draft, self._dark = draft, dark
-        self._boxes: dict[str, Field] = {}
+    ``current`` gives the column that is shown when an undo is pressed: by then it may be another one than this.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        *,
+        dark: bool,
+        as_json: bool,
+        on_replay: Callable[[Solution], Any],
+        current: Callable[[], Blocks],
+    ) -> None:
+        self._draft, self._dark, self._current = draft, dark, current
         self._touched: set[str] = set()
-        self._kept: dict[str, dict[str, Any]] = {}
-        self._form: ConfigForm | None = None
-        self._files: FileEditor | None = None
-        self._commands: Lines | None = None
-        self._json: CodeEditor | None = None
-        self.as_json = as_json or not fits_the_form(draft.raw)
-        if self.as_json:
-            self._draw_json(broken=not as_json)
-        else:
+        self._task: TaskBlock | None = None
+        self._checker: CheckerBlock | None = None
+        self.json: JsonBlock | None = None
+        if as_json or not fits_the_form(draft.raw):
+            self.json = JsonBlock(
+                draft.raw, dark=dark, broken=not as_json, on_change=self._set_json, on_invalid=draft.hold
+            )
+        self._task_place = ui.element('div').classes('place')
+        self._checker_place = ui.element('div').classes('place')
+        if self.json is None:
             self._draw_task()
             self._draw_checker()
-        self._solutions = SolutionList(draft, on_replay)
-        self._draw_details()
+        self._solutions = SolutionList(draft, on_replay, on_change=lambda: current().solutions_changed())
+        self._details = _Details(draft)
+        self._insert = InsertMenu(self._entries)
 
     def set_dark(self, dark: bool) -> None:
         """Follow the theme of the page."""
         self._dark = dark
-        editors = [*(self._files.editors if self._files else []), *(self._form.editors if self._form else [])]
-        for editor in [*editors, *([self._json] if self._json else [])]:
+        if self._checker is not None:
+            self._checker.set_dark(dark)
+        editors = [*(self._task.files.editors if self._task else []), *(self._checker.editors if self._checker else [])]
+        for editor in [*editors, *([self.json.editor] if self.json else [])]:
             editor.set_dark(dark)
 
     def reveal(self, loc: str) -> None:
         """Bring the field of a problem into view and put the cursor into it."""
-        box = self._boxes.get(self._nearest(loc))
-        if box is not None:
-            ui.run_javascript(
-                f'{{ const e = getHtmlElement({box.element.id}); e?.scrollIntoView({{block: "center"}}); '
-                'e?.querySelector("input, textarea, .cm-content")?.focus(); }'
-            )
+        if self.json is not None and loc != 'topics':
+            self.json.reveal(loc)
+            return
+        name = self._nearest(loc)
+        if name == 'prompt' and self._task is not None:
+            self._task.prompt.show_source()
+        lines, row = self._lines.get(name), loc.removeprefix(f'{name}.')
+        element = self._boxes[name].element if name else self._insert.line
+        if lines is not None and row.isdigit():
+            element = lines.row(int(row)) or element
+        ui.run_javascript(f'rlvrReveal({element.id})')
 
-    def show_solutions(self) -> None:
-        """Draw the solutions again."""
+    def solutions_changed(self) -> None:
+        """Solutions came or went: keep them, and draw them again."""
+        self._draft.edited()
         self._solutions.draw()
+
+    def swap_checker(self, checker: dict[str, Any]) -> None:
+        """Have this checker instead of the one there is."""
+        self._draft.raw['checker'] = copy.deepcopy(checker)
+        self._draft.edited()
+        if self._checker is not None:
+            self._checker.redraw()
+        elif self.json is None:
+            self._draw_checker()
+        else:
+            self._draft.put(self._draft.raw)
+
+    def put_files(self, changes: Mapping[str, str | None]) -> None:
+        """Have these setup files as given; ``None`` takes one away."""
+        if self._task is not None:
+            self._task.files.put(changes)
+            return
+        files = {path: text for path, text in self._draft.raw.get('setup_files', {}).items() if path not in changes}
+        files |= {path: text for path, text in changes.items() if text is not None}
+        self._draft.put({**self._draft.raw, 'setup_files': files})
 
     def show_problems(self, problems: Sequence[FieldError], remarks: Sequence[FieldError]) -> None:
         """Show each problem at the nearest field; a field that nobody filled yet stays quiet."""
-        errors = {name: '' for name in self._boxes}
+        if self.json is not None:
+            self.json.show_problems(problems)
+            return
+        boxes = self._boxes
+        errors, told = dict.fromkeys(boxes, ''), dict.fromkeys(boxes, '')
         for problem in problems:
             name = self._nearest(problem.loc)
             if name and not errors[name] and (name in self._touched or self._filled(name)):
                 errors[name] = problem.msg
-        told = {name: '' for name in self._boxes}
         for remark in remarks:
-            name = self._nearest(remark.loc)
-            if name:
+            if name := self._nearest(remark.loc):
                 told[name] = remark.msg
-        for name, box in self._boxes.items():
+        for name, box in boxes.items():
             box.show_error(errors[name])
             box.show_remark(told[name])
-        self._show_line_errors(problems)
-        self._show_reward()
+        for path, lines in self._lines.items():
+            lines.show_errors(_by_row(path, problems))
+        if self._checker is not None:
+            self._checker.show_reward()
+
+    # ------------------------------------------------------------------------------------------------- fields
+
+    @property
+    def _boxes(self) -> dict[str, Field]:
+        boxes = {'topics': self._details.topics}
+        for part in (self._task, self._checker):
+            boxes |= part.boxes if part else {}
+        return boxes
+
+    @property
+    def _lines(self) -> dict[str, Lines]:
+        lines = {'setup_commands': self._task.commands} if self._task else {}
+        return lines | (self._checker.lines if self._checker else {})
 
     def _nearest(self, loc: str) -> str:
-        parts = loc.split('.')
+        boxes, parts = self._boxes, loc.split('.')
         while parts:
             name = '.'.join(parts)
-            if name in self._boxes:
+            if name in boxes:
                 return name
             parts.pop()
         return ''
@@ -115,172 +164,112 @@ class Blocks:
             value = value.get(part) if isinstance(value, dict) else None
         return bool(value)
 
-    def _show_line_errors(self, problems: Sequence[FieldError]) -> None:
-        lists: dict[str, Lines] = {'setup_commands': self._commands} if self._commands else {}
-        if self._form:
-            lists |= {f'checker.config.{name}': lines for name, lines in self._form.lines.items()}
-        for path, lines in lists.items():
-            found = {
-                int(problem.loc.removeprefix(f'{path}.')): problem.msg
-                for problem in problems
-                if problem.loc.startswith(f'{path}.') and problem.loc.removeprefix(f'{path}.').isdigit()
-            }
-            lines.show_errors(found)
-
-    # ------------------------------------------------------------------------------------------ RL Task block
-
     def _set(self, name: str, value: Any) -> None:
         self._draft.raw[name] = value
+        self._touch(name)
+
+    def _touch(self, name: str) -> None:
         self._touched.add(name)
         self._draft.edited()
 
+    def _set_json(self, value: dict[str, Any]) -> None:
+        self._draft.raw = value
+        self._draft.edited()
+
+    # ------------------------------------------------------------------------------------------------- blocks
+
     def _draw_task(self) -> None:
-        raw = self._draft.raw
-        with block('RL Task', 'list-checks'):
-            with Field('Prompt', end=_words(raw['prompt'])) as prompt:
-                PromptBox(raw['prompt'], on_change=self._set_prompt)
-            self._boxes['prompt'] = prompt
-            with ui.element('div').classes('g2'):
-                with Field('Environment') as self._boxes['env']:
-                    box = ui.select({'tfcode': 'tfcode'}, value='tfcode').props('outlined dense options-dense')
-                    box.props['dropdown-icon'] = sprite('chevrons-up-down')
-                    box.props['aria-label'] = 'Environment'
-                    box.classes('mono-input')
-                    with box.add_slot('append'):
-                        Text('4 tools, no network', classes='t3 t-small')
-                self._draw_steps()
-            with Field('Setup files') as files:
-                self._files = FileEditor(
-                    raw['setup_files'],
+        self._task_place.clear()
+        self._task = None
+        if has_task(self._draft.raw):
+            with self._task_place:
+                self._task = TaskBlock(
+                    self._draft.raw,
                     dark=self._dark,
-                    on_change=lambda value: self._set('setup_files', value),
-                    on_size=files.end.set_text,
+                    on_set=self._set,
+                    on_undo_files=lambda changes: self._current().put_files(changes),
+                    on_remove=lambda: self._remove('RL Task', TASK_FIELDS),
                 )
-            self._boxes['setup_files'] = files
-            with Field('Setup commands', end='run once, in order, before the first turn') as commands:
-                self._commands = Lines(
-                    raw['setup_commands'],
-                    name='Command',
-                    placeholder='Add a command',
-                    on_change=lambda value: self._set('setup_commands', value),
-                )
-            self._boxes['setup_commands'] = commands
-
-    def _set_prompt(self, text: str) -> None:
-        self._boxes['prompt'].end.set_text(_words(text))
-        self._set('prompt', text)
-
-    def _draw_steps(self) -> None:
-        steps = self._draft.raw.get('max_steps', 16)
-        with Field('Max steps', end=f'1 to {MAX_STEPS}') as field, ui.element('div').classes('hs hs-3 steps-row'):
-            start = steps if isinstance(steps, int) and 1 <= steps <= MAX_STEPS else MAX_STEPS
-            slider = ui.slider(min=1, max=MAX_STEPS, value=start)
-            slider.props['aria-label'] = 'Max steps'
-            number = ui.input(value=str(steps)).props('outlined dense inputmode=numeric').classes('steps-number num')
-            number.props['aria-label'] = 'Max steps, as a number'
-        self._boxes['max_steps'] = field
-
-        def slid(event: events.GenericEventArguments) -> None:
-            number.value = str(event.args)
-            self._set('max_steps', event.args)
-
-        def typed(event: events.GenericEventArguments) -> None:
-            text = (number.value or '').strip()
-            value = int(text) if text.isdecimal() else text
-            self._set('max_steps', value)
-            if isinstance(value, int) and 1 <= value <= MAX_STEPS:
-                slider.value = value
-
-        slider.on('update:model-value', slid, throttle=0.05)
-        number.on('update:model-value', typed)
-
-    # --------------------------------------------------------------------------------------- RL Checker block
 
     def _draw_checker(self) -> None:
-        checker = self._draft.raw['checker']
-        with block('RL Checker', 'scale'):
-            choices = [Choice(kind, kind, CHECKER_ICONS[kind]) for kind in KINDS]
-            Segmented(choices, checker['type'], label='Checker type', on_change=self._switch, classes='mono')
-            self._config = ui.element('div').classes('vs vs-3')
-            with ui.element('div').classes('rew'):
-                Text('Reward', classes='lbl')
-                self._reward = Text('', classes='t-small t2')
-            self._hint = ui.element('div')
-        self._draw_config()
-
-    def _draw_config(self) -> None:
-        checker = self._draft.raw['checker']
-        for name in [name for name in self._boxes if name.startswith('checker.config')]:
-            del self._boxes[name]
-        self._config.clear()
-        with self._config:
-            self._form = ConfigForm(
-                CONFIGS[checker['type']], checker['config'], on_change=self._set_config, dark=self._dark
-            )
-        self._boxes |= {f'checker.config.{name}': field for name, field in self._form.fields.items()}
-        self._show_reward()
-
-    def _set_config(self, name: str, value: Any) -> None:
-        config = dict(self._draft.raw['checker']['config'])
-        if value is None:
-            config.pop(name, None)
-        else:
-            config[name] = value
-        self._draft.raw['checker'] = {**self._draft.raw['checker'], 'config': config}
-        self._touched.add(f'checker.config.{name}')
-        self._draft.edited()
-
-    def _switch(self, kind: str) -> None:
-        """Change the type; shared settings go along, and each type's own settings are there when one comes back."""
-        checker = self._draft.raw['checker']
-        self._kept[checker['type']] = checker['config']
-        shared = {name: value for name, value in checker['config'].items() if name in SHARED}
-        own = {name: value for name, value in self._kept.get(kind, {}).items() if name not in SHARED}
-        self._draft.raw['checker'] = {'type': kind, 'config': own | shared}
-        self._draft.edited()
-        self._draw_config()
-
-    def _show_reward(self) -> None:
-        """Say what the reward will be, and what a model could exploit."""
-        if self.as_json:
-            return
-        checker = self._draft.raw['checker']
-        kind = KINDS[checker['type']]
-        try:
-            made = kind.model_validate(checker)
-        except ValueError:
-            self._reward.set_text('Fill in the fields above.')
-            self._hint.clear()
-            return
-        self._reward.set_text(f'{made.reward_sentence()} If the checker cannot run, the rollout is not scored.')
-        weakness = made.weakness()
-        kept = _protected(made, self._draft.raw['setup_files'])
-        self._hint.clear()
-        with self._hint:
-            if weakness:
-                note(weakness, 'warn', icon='triangle-alert', lead='Easy to game.')
-            elif kept:
-                names = ', '.join(kept[:4]) + (f' and {len(kept) - 4} more' if len(kept) > 4 else '')
-                note(
-                    f'{names} will be put back as you wrote it before grading.',
-                    'info',
-                    icon='shield-check',
-                    lead='Protected.',
+        self._checker_place.clear()
+        self._checker = None
+        if 'checker' in self._draft.raw:
+            with self._checker_place:
+                self._checker = CheckerBlock(
+                    self._draft,
+                    dark=self._dark,
+                    on_set=self._touch,
+                    on_swap=lambda checker: self._current().swap_checker(checker),
+                    on_remove=lambda: self._remove('RL Checker', ('checker',)),
                 )
 
-    # --------------------------------------------------------------------------------------- details and JSON
+    def _entries(self) -> list[Entry]:
+        raw = self._draft.raw
+        kinds = {solution.kind for solution in self._draft.solutions}
+        entries = [
+            Entry(
+                'RL Task',
+                'Prompt, files and commands',
+                'list-checks',
+                lambda: self.add(BLANK_TASK),
+                _ONCE if has_task(raw) else '',
+            ),
+            Entry(
+                'RL Checker',
+                'The program that decides the reward',
+                'scale',
+                lambda: self.add({'checker': BLANK_CHECKER}),
+                _ONCE if 'checker' in raw else '',
+            ),
+        ]
+        for kind, (title, _, meaning) in WORDS.items():
+            why_not = 'One per task: add an alternative' if kind == 'reference' and kind in kinds else ''
+            meaning = f'Steps that {meaning}'
+            entries.append(Entry(title, meaning, 'video', lambda kind=kind: self._add_solution(kind), why_not))
+        return entries
 
-    def _draw_details(self) -> None:
+    def add(self, fields: Mapping[str, Any]) -> None:
+        """Put a block's fields into the spec and draw it, with the cursor in its first field."""
+        self._draft.raw |= copy.deepcopy(dict(fields))
+        self._draft.edited()
+        if self.json is not None:
+            self._draft.put(self._draft.raw)
+        elif 'checker' in fields:
+            self._draw_checker()
+            ui.run_javascript(f'rlvrReveal({self._checker_place.id})')
+        else:
+            self._draw_task()
+            ui.run_javascript(f'rlvrReveal({self._task_place.id})')
+
+    def _add_solution(self, kind: SolutionKind) -> None:
+        self._solutions.add(kind)
+
+    def _remove(self, title: str, fields: Sequence[str]) -> None:
+        raw = self._draft.raw
+        gone = {name: raw.pop(name) for name in fields if name in raw}
+        self._draft.edited()
+        self._draw_checker() if 'checker' in fields else self._draw_task()
+        theme.toast(f'{title} removed', undo=lambda: self._current().add(gone))
+
+
+class _Details:
+    """What lies beside the spec: topics and notes."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         with block('Details', 'tag'):
-            with Field('Topics', hint='Press Enter after each; the library filters by them.') as self._boxes['topics']:
-                chips = ui.input_chips(value=list(self._draft.topics), new_value_mode='add-unique')
+            with Field('Topics', hint='Press Enter after each; the library filters by them.') as self.topics:
+                chips = ui.input_chips(value=list(draft.topics), new_value_mode='add-unique')
                 chips.props('outlined dense').classes('chips')
                 chips.props['aria-label'] = 'Topics'
                 chips.on_value_change(self._set_topics)
-            with Field('Notes', hint='For you and your colleagues; never shown to the model, not part of the version.'):
-                notes = ui.textarea(value=self._draft.notes).props('outlined dense autogrow rows=2')
+            hint = 'For you and your colleagues; never shown to the model, not part of the version.'
+            with Field('Notes', hint=hint) as field:
+                notes = ui.textarea(value=draft.notes).props('outlined dense autogrow rows=2')
                 notes.props['aria-label'] = 'Notes'
                 notes.on_value_change(self._set_notes)
+        name_fields({'notes': field})
 
     def _set_topics(self, event: events.ValueChangeEventArguments[list[str]]) -> None:
         self._draft.topics = tuple(event.value or ())
@@ -290,62 +279,18 @@ class Blocks:
         self._draft.notes = event.value or ''
         self._draft.edited()
 
-    def _draw_json(self, *, broken: bool) -> None:
-        with block('task_spec', 'braces'):
-            if broken:
-                note(
-                    'The form cannot show this draft: put its parts in shape here first.', 'warn', icon='triangle-alert'
-                )
-            with Field('JSON', hint='The same draft as in the form; what is valid JSON is saved as you type.') as field:
-                text = json.dumps(self._draft.raw, indent=2, ensure_ascii=False)
-                self._json = CodeEditor(
-                    text,
-                    label='task_spec as JSON',
-                    language='JSON',
-                    dark=self._dark,
-                    classes='json',
-                    on_change=self._set_json,
-                )
-        self._json_field = field
 
-    def _set_json(self, text: str) -> None:
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            self._json_field.show_error(f'Not JSON yet: {error}. The last valid text is kept.')
-            return
-        if not isinstance(value, dict):
-            self._json_field.show_error('An object is needed here: { … }')
-            return
-        self._json_field.show_error('')
-        self._draft.raw = value
-        self._draft.edited()
+def has_task(raw: Mapping[str, Any]) -> bool:
+    """Whether a spec has anything of an RL Task block."""
+    return any(name in raw for name in TASK_FIELDS)
 
 
-@contextmanager
-def block(title: str, icon: str) -> Iterator[ui.element]:
-    """Draw a block that folds; yields the row in its header."""
-    with ui.element('section').classes('card blk') as section:
-        section.props['aria-label'] = title
-        with ui.element('div').classes('hd'):
-            with ui.element('span').classes('bicon'):
-                Icon(icon)
-            Text(title, 'h2')
-            with ui.element('div').classes('hs sp') as row:
-                pass
-            fold = Button(icon='chevron-down', kind='gho icn sm fold', label=f'Fold {title}')
-        body = ui.element('div').classes('bd vs vs-3')
-        fold.on('click', lambda: section.classes(toggle='folded'), args=[])
-        with body:
-            yield row
-
-
-def fits_the_form(raw: dict[str, Any]) -> bool:
-    """Whether the parts of a draft have the shapes that the form draws; their values may well be wrong."""
-    if any(not isinstance(raw.get(name), kind) for name, kind in FRAME.items()):
+def fits_the_form(raw: Mapping[str, Any]) -> bool:
+    """Whether the parts of a draft have the shapes that the form draws; their values may well be wrong or missing."""
+    if any(not isinstance(raw.get(name, kind()), kind) for name, kind in SHAPES.items()):
         return False
-    texts = [*raw['setup_files'].values(), *raw['setup_commands']]
-    checker = raw['checker']
+    texts = [*raw.get('setup_files', {}).values(), *raw.get('setup_commands', [])]
+    checker = raw.get('checker', BLANK_CHECKER)
     return (
         all(isinstance(text, str) for text in texts)
         and checker.get('type') in KINDS
@@ -353,15 +298,8 @@ def fits_the_form(raw: dict[str, Any]) -> bool:
     )
 
 
-def _words(text: str) -> str:
-    return f'{plural(len(text.split()), "word")} · kept exactly as typed'
-
-
-def _protected(checker: Any, files: dict[str, str]) -> list[str]:
-    """The setup files that are restored before a check, as far as that can be told now."""
-    if checker.config.protect is not None:
-        return [path for path in checker.config.protect if path in files]
-    try:
-        return sorted(checker.rests_on(files))
-    except CheckerError:  # It names files that are not there, which a dry run says in full.
-        return []
+def _by_row(path: str, problems: Sequence[FieldError]) -> dict[int, str]:
+    """The problems of the lines of a list, by their position."""
+    rows = {problem.loc.removeprefix(f'{path}.'): problem.msg for problem in reversed(problems)
+            if problem.loc.startswith(f'{path}.')}  # fmt: skip
+    return {int(row): msg for row, msg in rows.items() if row.isdigit()}

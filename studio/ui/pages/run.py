@@ -79,7 +79,10 @@ class RunScreen:
         model = next((model.title for model in MODELS if model.id == view.model), view.model)
         with shell.topbar(view.name, crumbs=[('Runs', '/runs')]):
             self.chip = StateChip()
-            Text(f'{model} · {plural(view.task_count, "task")}', classes='t3 t-small hide-s nowrap ell')
+            Text(model, classes='t3 t-small hide-s nowrap ell')
+            with ui.element('a').classes('t-small nowrap').props(f'href="/runs/{view.id}/tasks"') as tasks:
+                tasks.props['title'] = 'The tasks as they were when the run was made'
+                Text(plural(view.task_count, 'task'))
             spacer()
             self.download = ui.element('a').classes('btn').props(f'href="/adapters/{view.id}/download" download')
             with self.download:

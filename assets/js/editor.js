@@ -1,0 +1,150 @@
+// What the task editor needs of the browser: jumping to a field, focus that survives a redraw, files from the desktop.
+(() => {
+  const FIELDS = 'input:not([type="hidden"]):not([type="file"]), textarea, .cm-content, [role="radio"][tabindex="0"]';
+
+  // Bring a field into view, unfold its block, and put the cursor into it.
+  window.rlvrReveal = (id) => {
+    const element = document.getElementById(`c${id}`);
+    if (!element) return;
+    const folded = element.closest(".blk.folded") ?? element.querySelector(".blk.folded");
+    folded?.querySelector(".fold")?.click();
+    setTimeout(() => {
+      element.scrollIntoView({ block: "center" });
+      (element.matches("button") ? element : element.querySelector(FIELDS) ?? element.querySelector("button"))?.focus();
+    }, folded ? 120 : 0);
+  };
+
+  // A redraw takes the focused element away: find the one with the same name, and put the cursor where it was.
+  let last = null;
+  const note = () => {
+    const element = document.activeElement;
+    const name = element?.getAttribute?.("aria-label") ?? element?.title;
+    if (!name || !element.closest(".ed")) return;
+    last = { name, start: element.selectionStart, end: element.selectionEnd };
+  };
+  for (const kind of ["focusin", "keyup", "pointerup"]) document.addEventListener(kind, note, true);
+  window.rlvrRefocus = () => {
+    if (!last || (document.activeElement && document.activeElement !== document.body)) return;
+    const same = (element) => element.getAttribute("aria-label") === last.name || element.title === last.name;
+    const element = [...document.querySelectorAll(".ed [aria-label], .ed [title]")].find(
+      (other) => same(other) && other.getClientRects().length && other.matches(`${FIELDS}, button`),
+    );
+    element?.focus({ preventScroll: true });
+    if (typeof last.start === "number" && element?.setSelectionRange) element.setSelectionRange(last.start, last.end);
+  };
+
+  // A field with an error says so to those who hear the page.
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      if (!target.classList.contains("field")) continue;
+      for (const box of target.querySelectorAll("input, textarea, .cm-content")) {
+        target.classList.contains("bad") ? box.setAttribute("aria-invalid", "true") : box.removeAttribute("aria-invalid");
+      }
+    }
+  }).observe(document.documentElement, { attributes: true, attributeFilter: ["class"], subtree: true });
+
+  // Arrow keys move in a menu, as they do in native ones.
+  document.addEventListener("keydown", (event) => {
+    const menu = event.target.closest?.(".q-menu");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !menu || menu.querySelector("input")) return;
+    const items = [...menu.querySelectorAll('.q-item[tabindex="0"]')];
+    if (!items.length) return;
+    event.preventDefault();
+    const at = items.indexOf(document.activeElement);
+    items[at < 0 ? (step > 0 ? 0 : items.length - 1) : (at + step + items.length) % items.length].focus();
+  });
+
+  // Files and folders dropped on an element with data-drop="<uploader>" are uploaded with their paths. A code editor
+  // would put the text of a dropped file into itself, so the events are caught on their way down.
+  const zoneOf = (event) =>
+    [...(event.dataTransfer?.types ?? [])].includes("Files") && event.target.closest?.("[data-drop]");
+  const mark = (zone, on) => zone.classList.toggle("over", on);
+  document.addEventListener("dragover", (event) => {
+    const zone = zoneOf(event);
+    if (!zone) return;
+    event.preventDefault();
+    event.stopPropagation();
+    event.dataTransfer.dropEffect = "copy";
+    mark(zone, true);
+  }, true);
+  document.addEventListener("dragleave", (event) => {
+    const zone = zoneOf(event);
+    if (zone && !zone.contains(event.relatedTarget)) mark(zone, false);
+  }, true);
+  document.addEventListener("drop", (event) => {
+    const zone = zoneOf(event);
+    if (!zone) return;
+    event.preventDefault();
+    event.stopPropagation();
+    mark(zone, false);
+    const folder = event.target.closest("[data-folder]")?.dataset.folder ?? "";
+    // Entries must be asked for now: the list is empty once this handler has returned.
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    const found = items.map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
+    Promise.all(found.map((entry) => walk(entry, folder && !folder.endsWith("/") ? `${folder}/` : folder)))
+      .then((files) => runMethod(Number(zone.dataset.drop), "addFiles", [files.flat()]));
+  }, true);
+
+  const walk = async (entry, before) => {
+    if (entry instanceof File) return [renamed(entry, before + entry.name)];
+    if (entry.isFile) {
+      const file = await new Promise((done, failed) => entry.file(done, failed));
+      return [renamed(file, before + entry.name)];
+    }
+    const inside = [];
+    const reader = entry.createReader();
+    for (;;) {
+      const some = await new Promise((done, failed) => reader.readEntries(done, failed));
+      if (!some.length) break;
+      for (const one of some) inside.push(...(await walk(one, `${before}${entry.name}/`)));
+    }
+    return inside;
+  };
+  const renamed = (file, path) => new File([file], encodeURIComponent(path), { type: file.type });
+
+  // What was typed in the last seconds before the studio stopped may not be saved. It is kept here while there is no
+  // connection, and handed over when the page is drawn again; a connection that only broke brings the keys by itself.
+  const KEPT = "rlvr-unsent";
+  const YOUNG_MS = 15_000;
+  const typed = new Map();
+  let leaving = false;
+  const keep = () => {
+    const young = [...typed].filter(([, entry]) => entry.until > Date.now());
+    const fields = Object.fromEntries(young.map(([key, entry]) => [key, entry.text]));
+    if (!leaving && Object.keys(fields).length) {
+      sessionStorage.setItem(KEPT, JSON.stringify({ path: location.pathname, fields }));
+    }
+  };
+  document.addEventListener("input", (event) => {
+    const field = event.target.closest?.(".ed [data-field], header [data-field]");
+    if (!field) return;
+    const code = event.target.closest(".nicegui-codemirror");
+    // A code editor reads its own text a moment after the browser tells of it.
+    setTimeout(() => {
+      const text = code ? getElement(code)?.editor?.state.doc.toString() : event.target.value;
+      if (typeof text !== "string") return;
+      const until = window.socket?.connected ? Date.now() + YOUNG_MS : Infinity;
+      typed.set(`${field.dataset.field}\n${event.target.getAttribute("aria-label") ?? ""}`, { text, until });
+      if (!window.socket?.connected) keep();
+    }, 20);
+  }, true);
+  window.addEventListener("beforeunload", () => (leaving = true));
+
+  const watch = setInterval(() => {
+    if (!window.socket) return;
+    clearInterval(watch);
+    window.socket.on("disconnect", keep);
+    window.socket.on("connect", () => setTimeout(() => window.socket.connected && sessionStorage.removeItem(KEPT), 8000));
+  }, 200);
+  const left = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
+  if (left) {
+    const waiting = setInterval(() => {
+      const page = document.querySelector(".ed");
+      if (!page || !window.did_handshake) return;
+      clearInterval(waiting);
+      sessionStorage.removeItem(KEPT);
+      if (left.path === location.pathname) page.dispatchEvent(new CustomEvent("unsent", { detail: left.fields }));
+    }, 200);
+  }
+})();
