@@ -150,10 +150,14 @@ def _separated(text: str, delimiter: str) -> Table:
         elif not columns:
             columns = _names(cells, line)
         elif len(cells) != len(columns):
-            rows.append(Row(line=line, problem=f'{len(cells)} values for {len(columns)} columns'))
+            rows.append(Row(line=line, problem=f'{_count(cells, "value")} for {_count(columns, "column")}'))
         else:
             rows.append(Row(line=line, values=dict(zip(columns, cells, strict=True))))
     return Table(columns=columns, rows=tuple(rows))
+
+
+def _count(things: Sequence[str], word: str) -> str:
+    return f'{len(things)} {word}' if len(things) == 1 else f'{len(things)} {word}s'
 
 
 def _records(reader: Any) -> Iterator[tuple[int, list[str] | str]]:

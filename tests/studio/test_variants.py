@@ -175,7 +175,7 @@ def test_a_table_is_read_from_what_is_pasted(text: str) -> None:
 def test_bad_lines_are_named_and_the_others_kept() -> None:
     rows = read_table('n,m\n1\n1,2\n3,4,5\n').rows
     assert [(row.line, row.problem) for row in rows] == [
-        (2, '1 values for 2 columns'),
+        (2, '1 value for 2 columns'),
         (3, ''),
         (4, '3 values for 2 columns'),
     ]
@@ -203,7 +203,7 @@ def test_every_row_is_looked_at_before_anything_is_made() -> None:
     assert said[2] == ['task_spec: the same task as row 1']
     assert said[3] == ["setup_files: two files are named 'b.txt'"]
     assert said[4][0].startswith('setup_files')
-    assert said[5] == ['line 6: 1 values for 2 columns']
+    assert said[5] == ['line 6: 1 value for 2 columns']
     assert said[6] == ['title: At most 200 characters, not 207']
     assert [one.number for one in found.good] == [1]
     assert 'no reference solution' in found.remarks[-1]

@@ -60,9 +60,7 @@ class _Page:
             with ui.element('div').classes('vs vs-3 form'):
                 self._form = VariantsForm(form, found, on_change=self._changed)
             with ui.element('div').classes('vs vs-3 rows'):
-                self._progress = VariantsProgress(
-                    self._variants, view.id, on_change=self._show_state, on_undone=self._changed
-                )
+                self._progress = VariantsProgress(self._variants, view.id, on_change=self._job_changed)
                 self._note = ui.element('div').classes('vs')
                 self._rows = VariantsPreview()
         self._rest = ui.timer(REST_S, self._fill_in, once=True)
@@ -113,8 +111,12 @@ class _Page:
             for remark in self._preview.remarks:
                 note(remark, 'warn', icon='triangle-alert')
 
-    async def _look(self) -> None:
-        await self._progress.look()
+    def _look(self) -> None:
+        self._progress.look()
+
+    def _job_changed(self) -> None:
+        """What was made, or taken back, changes which rows are here already."""
+        self._changed() if not self._progress.is_busy else self._show_state()
 
     def _show_state(self) -> None:
         """Say on the button what it will do, or why it cannot."""
@@ -141,7 +143,7 @@ class _Page:
             theme.toast(error.message, 'bad', detail=error.hint)
         finally:
             self._making = False
-        await self._progress.look()
+        self._progress.look()
         self._show_state()
 
     def _begin(self, form: Form) -> Any:

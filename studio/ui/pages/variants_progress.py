@@ -25,13 +25,13 @@ _LOOKS: Final[dict[Outcome, tuple[str, str, str]]] = {
 
 
 class VariantsProgress:
-    """Draws the last job of a task; ``look`` is called a few times a second."""
+    """Draws the last job of a task; ``look`` is called a few times a second.
 
-    def __init__(
-        self, variants: Variants, task_id: str, *, on_change: Callable[[], Any], on_undone: Callable[[], Any]
-    ) -> None:
-        self._variants, self._id = variants, task_id
-        self._on_change, self._on_undone = on_change, on_undone
+    ``on_change`` is called when a job begins, ends, or is taken back.
+    """
+
+    def __init__(self, variants: Variants, task_id: str, *, on_change: Callable[[], Any]) -> None:
+        self._variants, self._id, self._on_change = variants, task_id, on_change
         self._seen: JobView | None = None
         with ui.element('section').classes('card job').props('aria-label="Variants being made"') as self._card:
             with ui.element('div').classes('hd'):
@@ -55,7 +55,7 @@ class VariantsProgress:
         """Whether variants are being made."""
         return self._seen is not None and self._seen.is_active
 
-    async def look(self) -> None:
+    def look(self) -> None:
         """Bring the card up to date."""
         job = self._variants.job(self._id)
         if job is None or job == self._seen:
@@ -65,7 +65,7 @@ class VariantsProgress:
         self._draw(job)
         if before is None or before.made != job.made or before.state != job.state:
             self._draw_list(job)
-        if before is None or before.is_active != job.is_active:
+        if before is None or (before.is_active, before.is_undone) != (job.is_active, job.is_undone):
             self._on_change()
 
     def _draw(self, job: JobView) -> None:
@@ -118,17 +118,13 @@ class VariantsProgress:
         count = await run.io_bound(self._variants.undo, self._id)
         if count is None:
             return
-        await self._undone()
+        self.look()
 
         async def redo() -> None:
             await run.io_bound(self._variants.redo, self._id)
-            await self._undone()
+            self.look()
 
         theme.toast(f'{plural(count, "variant")} deleted', undo=redo)
-
-    async def _undone(self) -> None:
-        await self.look()
-        self._on_undone()
 
 
 def _said(job: JobView, tried: int, total: int) -> str:
