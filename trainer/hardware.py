@@ -24,10 +24,15 @@ class Hardware:
 
 
 def detect() -> Hardware:
-    """Look at what is there: a CUDA GPU with bf16, one with fp16 only, Apple's, or the CPU."""
+    """Look at what is there: a CUDA GPU with bf16, one with fp16 only, Apple's, or the CPU.
+
+    Of several GPUs each process of a run gets its own.
+    """
     if torch.cuda.is_available():
+        place = int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()
+        torch.cuda.set_device(place)
         bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-        return Hardware('cuda', 'bfloat16' if bf16 else 'float16', torch.cuda.get_device_name(0))
+        return Hardware('cuda', 'bfloat16' if bf16 else 'float16', torch.cuda.get_device_name(place))
     if torch.backends.mps.is_available():
         return Hardware('mps', 'float32', 'Apple GPU')
     return Hardware('cpu', 'float32', f'CPU, {os.cpu_count()} cores')

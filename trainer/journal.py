@@ -96,3 +96,20 @@ class Journal:
     def _heartbeat(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):
             self.write(Heartbeat())
+
+
+class SilentJournal(Journal):
+    """The journal of a process that writes nothing, because another one of its run does; it hears requests to stop."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._stop = threading.Event()
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to close."""
+
+    def write(self, event: Event) -> None:
+        """Nothing."""
+
+    def rollout(self, rollout: Rollout, stage: Stage) -> None:
+        """Nothing."""

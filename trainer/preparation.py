@@ -20,10 +20,12 @@ from trainer.policy import load_tokenizer
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
+from trainer.rollout.shared import SharedPlayer
 from trainer.runfolder import RunFolder, write_json
 from trainer.sandbox.probe import probe
 from trainer.sandbox.python_env import PythonEnvironment, package_environment
 from trainer.task import TaskFile
+from trainer.team import Team
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Run:
     tasks: Sequence[TaskFile]
     held_out: Sequence[TaskFile]
     python: PythonEnvironment
+    team: Team
 
     @property
     def home(self) -> Path:
@@ -51,8 +54,12 @@ class Run:
         plan = self.plan
         limits = EpisodeLimits(plan.max_completion_length, plan.max_turns, plan.temperature, plan.answer_tokens)
         engine = open_engine(plan.engine, policy, self.tokenizer)
-        return Player(
-            Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, self.python)
+        return SharedPlayer(
+            Chat(self.tokenizer),
+            engine,
+            limits,
+            lambda: TfcodeEnv(self.home, self.config.isolation, self.python),
+            team=self.team,
         )
 
 
@@ -64,8 +71,11 @@ def home_of(config: RunConfig, folder: RunFolder) -> Path:
 def prepare(folder: RunFolder, journal: Journal) -> Run:
     """Read the run folder and look at the machine. Raises ``RlvrError`` where a run cannot work here."""
     config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
-    model, plan = resolve(config, len(tasks))
-    write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
+    hardware = detect()
+    team = Team.join(hardware)
+    model, plan = resolve(config, len(tasks), processes=team.size)
+    if team.writes:
+        write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
     for note in plan.notes:
         journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
     isolation = probe(config.isolation)
@@ -73,7 +83,8 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
     held = any(row.ok for row in isolation.rows)
     if not isolation.proven and (config.isolation == 'bubblewrap' or not held):
         raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
-    write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
+    if team.writes:
+        write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
     journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
     # Before the model is loaded: what cannot be installed ends the run at once.
     python = package_environment(
@@ -82,11 +93,11 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
         report=journal.notice,
         stop=lambda: journal.stop_requested,
     )
-    if python.packages:
+    if python.packages and team.writes:
         write_json(folder.path / 'packages.json', python.packages)
-    hardware = detect()
-    journal.notice(f'Device: {hardware.name}, {hardware.precision}')
+    shared = f', {team.size} processes' if team.size > 1 else ''
+    journal.notice(f'Device: {hardware.name}, {hardware.precision}{shared}')
     if hardware.device == 'cpu':
-        torch.set_num_threads(os.cpu_count() or 1)
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // team.size))
     tokenizer = load_tokenizer(model, report=journal.notice)
-    return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python)
+    return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python, team)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nicegui import ui
+from nicegui import run, ui
 
+from studio.preflight import check_model
 from studio.ui.components.elements import Text, chip
 from studio.ui.components.fields import Field
 from studio.ui.components.wording import parameters
 from trainer.errors import ConfigError
-from trainer.models import MODELS, STARTER, ModelInfo, find_model
+from trainer.models import STARTER, ModelInfo, Preflight, find_model, offered_models
 
 
 class ModelCards:
@@ -24,16 +25,19 @@ class ModelCards:
         self._on_change = on_change
         self._cards: dict[str, tuple[ui.element, ui.element]] = {}
         with ui.element('div').classes('models').props('role=radiogroup aria-label="Base model"'):
-            for model in MODELS:
+            for model in offered_models():
                 self._card(model)
-        known = any(model.id == picked for model in MODELS)
+        known = picked in self._cards
         with Field('Another model', hint='A folder with a saved transformers model, or a hub id: owner/name') as field:
             box = ui.input(value='' if known else picked).props('outlined dense hide-bottom-space')
             box.props['aria-label'] = 'Another model: folder or hub id'
         self._other, self._field = box, field
+        with ui.element('div').classes('hint').props('role=status') as self._status:
+            self._said = Text()
         for event in ('blur', 'keydown.enter'):
             box.on(event, self._other_left, args=[])
         self._mark()
+        ui.timer(0, self._ask, once=True)
 
     def _card(self, model: ModelInfo) -> None:
         with ui.element('button').classes('card model').props('type=button role=radio') as card:
@@ -58,11 +62,8 @@ class ModelCards:
         card.on('click', lambda: self._pick(model.id), args=[])
 
     def _pick(self, id: str) -> Any:
-        self.picked = id
         self._other.value = ''
-        self._field.show_error('')
-        self._mark()
-        return self._on_change()
+        return self._change(id)
 
     def _other_left(self) -> Any:
         text = str(self._other.value or '').strip()
@@ -73,10 +74,32 @@ class ModelCards:
         except ConfigError as error:
             self._field.show_error(error.message)
             return None
+        return self._change(model.id)
+
+    def _change(self, id: str) -> Any:
+        self.picked = id
         self._field.show_error('')
-        self.picked = model.id
         self._mark()
+        with self._status:
+            ui.timer(0, self._ask, once=True)
         return self._on_change()
+
+    async def _ask(self) -> None:
+        """Ask the tokenizer of the picked model whether its tool calls can be read; that of the starter is known."""
+        id = self.picked
+        if id == STARTER.id:
+            self._said.set_text('')
+            return
+        self._said.set_text('Tool calls can be read: asking its tokenizer …')
+        result: Preflight | None = await run.io_bound(check_model, id)
+        if result is None or self.picked != id:
+            return
+        if result.ok:
+            family = f' ({result.family})' if result.family else ''
+            self._said.set_text(f'Tool calls can be read: yes{family}. {result.note}'.strip())
+        else:
+            self._said.set_text('Tool calls can be read: no.')
+            self._field.show_error(f'{result.problem}. {result.hint}'.strip())
 
     def _mark(self) -> None:
         for id, (card, dot) in self._cards.items():
@@ -97,7 +120,7 @@ def model_of(id: str) -> ModelInfo:
 def on_disk(model: ModelInfo) -> tuple[str, bool]:
     """Words for where the weights are, and whether they are on this machine; looks at the disk only."""
     if model.kind in ('bundled', 'local'):
-        there = any(Path(model.source).glob('*.safetensors'))
+        there = any(Path(model.source).glob(model.gguf or '*.safetensors'))
         return ('Bundled' if model.kind == 'bundled' else 'On disk', True) if there else ('Missing', False)
     folder = hub_cache() / f'models--{model.source.replace("/", "--")}' / 'snapshots'
     if any(folder.glob('*/*.safetensors')):

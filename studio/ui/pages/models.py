@@ -11,7 +11,7 @@ from nicegui import run, ui
 from studio.ui.components.elements import Button, Text, chip, note
 from studio.ui.components.wording import parameters, size
 from studio.ui.layout import Shell
-from trainer.models import MODELS, ModelInfo
+from trainer.models import ModelInfo, offered_models
 
 _KINDS: Final = {
     'bundled': ('Bundled', 'ok'),
@@ -23,9 +23,10 @@ _KINDS: Final = {
 
 async def page(shell: Shell) -> None:
     """Draw the table of models."""
+    models = offered_models()
     with shell.topbar('Models'):
-        Text(str(len(MODELS)), classes='t3 num')
-    on_disk = await run.io_bound(lambda: {model.id: bytes_on_disk(model) for model in MODELS})
+        Text(str(len(models)), classes='t3 num')
+    on_disk = await run.io_bound(lambda: {model.id: bytes_on_disk(model) for model in models})
     if on_disk is None:
         return
     with ui.element('div').classes('main flush'):
@@ -42,7 +43,7 @@ async def page(shell: Shell) -> None:
                 ):
                     Text(head, 'th', classes)
             with ui.element('tbody'):
-                for model in MODELS:
+                for model in models:
                     _row(model, on_disk[model.id])
         with ui.element('div').classes('below'):
             note(

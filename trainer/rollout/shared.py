@@ -1,0 +1,84 @@
+"""Episodes played by all processes of a run: each plays its share, and every one knows how all of them went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+import torch
+
+from trainer.engines import GenerationEngine
+from trainer.recording import Change
+from trainer.rollout.chat import Chat
+from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.play import Episode, EpisodeLimits, Player, Stopped
+from trainer.task import TaskFile
+from trainer.team import Team
+from trainer.verdict import Verdict
+
+Played = tuple[Episode, Verdict, float]
+"""An episode as it travels: without its sandbox and its futures, with its verdict and the seconds of its check."""
+
+
+class SharedPlayer(Player):
+    """A player of which every process of a team has one. All are asked to play the same tasks at the same time."""
+
+    def __init__(
+        self,
+        chat: Chat,
+        engine: GenerationEngine,
+        limits: EpisodeLimits,
+        environment: Callable[[], TfcodeEnv],
+        *,
+        team: Team,
+    ) -> None:
+        super().__init__(chat, engine, limits, environment)
+        self._team = team
+
+    def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
+        """Play this process's share of the tasks; return the episodes of all, in the order of the tasks.
+
+        Raises ``Stopped`` on every process when ``stop`` said so on any. ``seconds`` are those of the slowest.
+        """
+        if self._team.size == 1:
+            return super().play(tasks, stop=stop)
+        mine = self._team.share(tasks)
+        # Processes may hold the same random state: each takes a seed of its own from it.
+        torch.randint(2**62, (self._team.rank,))
+        played: list[Played] | None = []
+        self.seconds = {}
+        try:
+            if mine:
+                played = [_packed(episode) for episode in super().play(mine, stop=stop)]
+        except Stopped:
+            played = None
+        shares = self._team.gather((played, self.seconds))
+        phases = {phase for _, seconds in shares for phase in seconds}
+        self.seconds = {phase: max(seconds.get(phase, 0.0) for _, seconds in shares) for phase in sorted(phases)}
+        episodes: list[Episode] = []
+        for share, _ in shares:
+            if share is None:
+                raise Stopped
+            episodes += [_unpacked(*one) for one in share]
+        return episodes
+
+
+class _Ended(TfcodeEnv):
+    """What is left of an episode's workspace in the other processes: the record of what it changed."""
+
+    def __init__(self, changes: tuple[Change, ...]) -> None:
+        self.changes = changes
+
+
+def _packed(episode: Episode) -> Played:
+    assert episode.checked is not None
+    verdict, seconds = episode.checked.result()
+    ended = _Ended(episode.environment.changes)
+    return replace(episode, environment=ended, started=None, checked=None), verdict, seconds
+
+
+def _unpacked(episode: Episode, verdict: Verdict, seconds: float) -> Episode:
+    episode.checked = Future()
+    episode.checked.set_result((verdict, seconds))
+    return episode
