@@ -24,7 +24,7 @@ def moved(text: str, folders: Mapping[str, str]) -> tuple[str, int]:
     count = 0
     for old, new in folders.items():
         if old != new:
-            text, times = re.subn(rf'(?<![\w./~-]){re.escape(old)}(?![\w-]|\.\w)', lambda _, new=new: new, text)
+            text, times = re.subn(rf'(?<![\w./~-]){re.escape(old)}(?![\w-]|\.\w)', new.replace('\\', r'\\'), text)
             count += times
     return text, count
 
