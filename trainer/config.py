@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from trainer.engine_choice import Engine, choose, obstacle
 from trainer.errors import ConfigError, FieldError
 from trainer.models import ModelInfo, Preset, find_model
 from trainer.requirements import parse_requirements
@@ -32,8 +33,6 @@ MAX_PACKAGES: Final = 50
 
 FROM_HARDWARE: Final = frozenset({'bf16', 'fp16', 'useCpu', 'use_cpu', 'device', 'precision', 'dtype'})
 """Keys of other tools that set by hand what is chosen from the hardware here."""
-
-Engine = Literal['auto', 'plain', 'continuous_batching', 'vllm']
 
 
 class CamelDocument(Document):
@@ -268,7 +267,7 @@ def plan(settings: Settings, model: ModelInfo, tasks: int, *, processes: int | N
         temperature=settings.temperature or preset.temperature,
         lora_rank=settings.lora_rank or preset.lora_rank,
         lora_alpha=settings.lora_alpha or 2 * (settings.lora_rank or 0) or preset.lora_alpha,
-        engine=_engine(settings.rl.generation_engine),
+        engine=_engine(settings.rl.generation_engine, model),
         generations=generations,
         max_completion_length=length,
         answer_tokens=min(settings.tool_answer_tokens or length // 2, length),
@@ -315,12 +314,11 @@ def _batches(
     return batch_size, fitting
 
 
-def _engine(name: Engine) -> Engine:
+def _engine(name: Engine, model: ModelInfo) -> Engine:
     """Resolve ``auto``; refuse an engine that cannot run. Raises ``ConfigError`` at ``rl.generationEngine``."""
-    if name in ('vllm', 'continuous_batching'):
-        message = f'{name} is not available in this version: choose auto or plain'
+    if message := obstacle(name, model):
         raise ConfigError(message, [FieldError(loc='rl.generationEngine', msg=message)])
-    return 'plain'
+    return choose(name, model)
 
 
 def _completion_length(rl: RlConfig, model: ModelInfo) -> int:
