@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from studio.cli import app
@@ -58,6 +60,16 @@ def test_a_prompt_full_of_braces_stays_byte_for_byte() -> None:
 )
 def test_braces_count_in_pairs(text: str, wanted: str) -> None:
     assert fill_text(text, {'n': '5'}) == wanted
+
+
+@given(st.text(alphabet=st.sampled_from('{}n$x 1é\n')), st.text(max_size=5))
+def test_what_is_not_a_listed_name_stays(text: str, value: str) -> None:
+    assert fill_text(text, {}) == text
+    assert fill_text(text, {'other': value}) == text
+    made = fill_text(text, {'n': value})
+    if '{n}' not in text:
+        assert made == text
+    assert fill_text(text, {'n': '{n}'}).count('n') == text.count('n')
 
 
 def test_values_are_not_looked_at_again() -> None:
@@ -287,6 +299,9 @@ def test_each_is_certified_before_it_is_published(studio: Studio) -> None:
     assert six.task_spec is not None
     assert six.task_spec.prompt == 'Write 6 to out.txt. {n} stays.'
     assert six.topics == ('files', 'variants of Write a number')
+    with pytest.raises(TaskError, match='certify it first'):
+        studio.documents.publish(seven.id, revision=seven.revision)
+    assert [refusal.id for refusal in studio.bulk.publish([six.id, seven.id]).refused] == [seven.id]
     known = messages(studio.variants.preview(base.id, recipe))
     assert known[1] == ['task_spec: the same task is here already: Write a number (6)']
     with pytest.raises(TaskError, match='no variant to make'):

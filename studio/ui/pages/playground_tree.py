@@ -10,7 +10,7 @@ from nicegui import ui
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.file_editor import file_icon
 from studio.ui.pages.playground_dialogs import MARKS
-from studio.workspace_changes import Entry
+from studio.workspace_changes import MAX_ENTRIES, Entry
 
 
 class WorkspaceTree:
@@ -33,6 +33,8 @@ class WorkspaceTree:
                 self._draw(entry)
             if not entries:
                 Text('empty', 'li', 't3')
+            if len(entries) >= MAX_ENTRIES:
+                Text(f'… the first {MAX_ENTRIES:,} only', 'li', 't3')
 
     def _draw(self, entry: Entry) -> None:
         path = entry.path
