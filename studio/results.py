@@ -40,6 +40,7 @@ class EvaluationView(Document):
     """Held-out success of a model: ``mean`` with a 95 % interval, ``k`` attempts a task."""
 
     stage: str = ''
+    step: int = 0
     k: int
     temperature: float = 1.0
     mean: float | None
@@ -145,7 +146,7 @@ class Results:
         return AdapterView(
             run_id=row.id,
             name=row.name,
-            step=row.step,
+            step=_step(folder.adapter, row.step),
             model=row.model,
             size=sum(path.stat().st_size for path in files),
             created_at=datetime.fromtimestamp(weights.stat().st_mtime, UTC),
@@ -154,6 +155,14 @@ class Results:
             sha256=_sha256(weights),
             path=str(folder.adapter.resolve()),
         )
+
+
+def _step(adapter: Path, otherwise: int) -> int:
+    """The step that an adapter is of: the best one is kept, which need not be the last."""
+    try:
+        return int(json.loads((adapter / 'lineage.json').read_text(encoding='utf-8'))['step'])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return otherwise
 
 
 def _sha256(weights: Path) -> str:

@@ -158,6 +158,23 @@ class Runs(RunRecords):
         self.launch_waiting()
         return self.get(id)
 
+    def resume(self, id: str, *, steps: int | None = None) -> RunView:
+        """Go on with a run that has ended, from its last checkpoint; ``steps`` raises its step count.
+
+        Raises ``StillActive``, and ``RunFolderError`` or ``ConfigError`` where there is nothing to go on with.
+        """
+        with self._database.write() as session:
+            row = _row(session, id)
+            if row.state not in FINAL_STATES:
+                raise StillActive(f'"{row.name}" has not ended', hint='Stop it first, or let it end.')
+            folder = self.folder(id)
+            folder.reopen(steps=steps)
+            row.settings = folder.config().settings.model_dump(mode='json', by_alias=True)
+            row.state, row.reason, row.queued_at = 'queued', '', datetime.now(UTC)
+            row.started_at = row.ended_at = row.stop_requested_at = row.pid = None
+        self.launch_waiting()
+        return self.get(id)
+
     def launch_waiting(self) -> None:
         """Launch the run that waits longest, if none is active, and return when it is launched. Safe at any time."""
         # The claim is in the database; the lock only lets a caller wait for a launch that another thread is making.

@@ -163,11 +163,16 @@ class Supervisor:
         if state in FINAL_STATES:
             done = self._done_since.setdefault(row.id, time.monotonic())
             late = late or time.monotonic() - done > LEAVE_S
-        elif state != row.state or row.pid != claim.pid:
+            return self._end_late(claim, late)
+        self._done_since.pop(row.id, None)
+        if state != row.state or row.pid != claim.pid:
             with self._database.write() as session:
                 stored = session.get(RunTable, row.id)
                 if stored is not None:
                     stored.state, stored.pid = state, claim.pid
+        self._end_late(claim, late)
+
+    def _end_late(self, claim: Claim, late: bool) -> None:
         if late:
             self._launcher.end(claim)
             self.wake()

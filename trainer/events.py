@@ -52,9 +52,10 @@ class Progress(Event):
 
 
 class Resumed(Event):
-    """Training goes on from the checkpoint of ``step``; what was written before about later steps is superseded."""
+    """A stage goes on from the checkpoint of ``step``; what was written before about its later steps is superseded."""
 
     type: Literal['resumed'] = 'resumed'
+    stage: Literal['cold_start', 'training'] = 'training'
     step: int = Field(ge=0)
 
 

@@ -177,7 +177,7 @@ class RunFolder:
         self.check_unfinished(config)
         if steps is not None:
             self._write_config(config)
-        for path in (self.path / 'exit.json', self.path / 'claim.json', self.path / 'control' / STOP):
+        for path in (self.summary, self.path / 'exit.json', self.path / 'claim.json', self.path / 'control' / STOP):
             path.unlink(missing_ok=True)
         with EventWriter(self.events) as writer:
             writer.write(State(state='queued', reason='continued'))
@@ -286,7 +286,7 @@ def state_of(events: Iterable[AnyEvent], ended: Exit | None, claim: Claim | None
     if state in FINAL_STATES and state != 'interrupted':
         return state, reason
     if claim is not None and ended is None and claim.alive:
-        return state if last else 'preparing', reason
+        return 'preparing' if state == 'queued' else state, reason
     if ended is not None:
         return 'failed', ended.text if ended.code != 0 else 'the process ended before its work was done'
     if claim is None:

@@ -56,7 +56,7 @@ class SftRun:
             journal.notice(f'Not used: {said}', level='warning')
         self.steps = loaded.step if loaded else 0
         if loaded:
-            journal.write(Resumed(step=loaded.step))
+            journal.write(Resumed(stage='cold_start', step=loaded.step))
             journal.notice(f'The cold start goes on after step {loaded.step}')
         journal.notice(f'{len(examples)} demonstrations, {steps} steps')
         if self.steps >= steps:

@@ -25,7 +25,8 @@ from studio.commands.output import isolation, print_json, print_table, say, say_
 from studio.commands.progress import Display
 from studio.launchers.local import LocalLauncher, child_environment
 from studio.store.ids import new_id
-from trainer.config import RunConfig, Settings, parse_settings, resolve
+from trainer.config import ColdStart, RunConfig, Settings, parse_settings, resolve
+from trainer.demonstrations import read_demonstrations
 from trainer.errors import ConfigError
 from trainer.events import AnyEvent, RunState, State, read_events
 from trainer.manifest import read_manifest
@@ -48,15 +49,22 @@ def train(
     name: str,
     unsafe: bool,
     as_json: bool,
+    demonstrations: Path | None = None,
+    only_cold_start: bool = False,
 ) -> int:
     """Train to the end; 0 finished, 1 failed, 130 stopped."""
     tasks = read_manifest(manifest)
     measured = _held_out(held_out)
-    parsed = _settings(config)
+    chats = read_demonstrations(demonstrations) if demonstrations else ()
+    parsed = _settings(config, rewards=not only_cold_start)
+    if chats and parsed.cold_start is None:
+        parsed = parsed.model_copy(update={'cold_start': ColdStart()})
     run = RunConfig(
         id=new_id(),
         name=name or out.name,
         created_at=datetime.now(UTC),
+        training_type='conversationalTraining' if only_cold_start else 'grpoTraining',
+        rlvr=not only_cold_start,
         model=model,
         settings=parsed,
         isolation=isolation(unsafe=unsafe),
@@ -67,12 +75,30 @@ def train(
     say_notes(plan.notes)
     if shared := {task.hash for task in tasks} & {task.hash for task in measured}:
         say(f'Note: {len(shared)} held-out tasks are trained on too: success there proves little')
-    folder = RunFolder.create(out, run, tasks, measured)
-    say(f'{len(tasks)} tasks, {plan.steps} steps of {plan.rollouts_per_step} attempts, in {folder.path}')
+    folder = RunFolder.create(out, run, tasks, measured, chats)
+    if only_cold_start:
+        say(f'{len(tasks)} tasks, learned from demonstrations, in {folder.path}')
+    else:
+        say(f'{len(tasks)} tasks, {plan.steps} steps of {plan.rollouts_per_step} attempts, in {folder.path}')
+    return _run(folder, as_json=as_json)
+
+
+def resume(path: Path, *, steps: int | None, as_json: bool) -> int:
+    """Go on with a run that ended, from its last checkpoint; ``steps`` raises its step count."""
+    folder = RunFolder(path)
+    folder.reopen(steps=steps)
+    say(f'Going on in {folder.path}')
+    return _run(folder, as_json=as_json)
+
+
+def _run(folder: RunFolder, *, as_json: bool) -> int:
+    """Launch the trainer, follow it to its end and say how it went."""
     state, reason = _follow(folder, LocalLauncher())
     if state == 'failed' or state == 'interrupted':
         say('\n'.join(folder.log_tail(20)))
         say(f'The run {state}: {reason}', error=True)
+    elif state == 'finished' and reason:
+        say(reason[:1].upper() + reason[1:])
     summary = _summary(folder, state)
     if as_json:
         print_json(summary)
@@ -134,12 +160,14 @@ class _Stop:
 
 def _follow(folder: RunFolder, launcher: LocalLauncher) -> tuple[RunState, str]:
     """Launch the trainer and show what it writes until it has ended; return how."""
+    # What an earlier process wrote has been shown.
+    start = folder.events.stat().st_size if folder.events.exists() else 0
     claim = launcher.start(folder)
     stop = _Stop(folder, launcher, claim)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     states: list[AnyEvent] = []
-    offset = 0
+    offset = start
     gone = 0.0
     with Display() as display:
         while True:
@@ -162,8 +190,8 @@ def _follow(folder: RunFolder, launcher: LocalLauncher) -> tuple[RunState, str]:
     return state, reason
 
 
-def _settings(path: Path | None) -> Settings:
-    """Settings of a file, learning from rewards switched on. Raises ``ConfigError``."""
+def _settings(path: Path | None, *, rewards: bool) -> Settings:
+    """Settings of a file, learning from rewards switched on or off. Raises ``ConfigError``."""
     data: Any = {}
     if path is not None:
         try:
@@ -172,7 +200,7 @@ def _settings(path: Path | None) -> Settings:
             raise ConfigError(f'{path} is no JSON: {error}') from None
     parsed, notes = parse_settings(data)
     say_notes(notes)
-    return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': True})})
+    return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': rewards})})
 
 
 def _held_out(path: Path | None) -> Sequence[TaskFile]:
@@ -186,7 +214,7 @@ def _held_out(path: Path | None) -> Sequence[TaskFile]:
 
 
 def _summary(folder: RunFolder, state: RunState) -> dict[str, Any]:
-    path = folder.path / 'summary.json'
+    path = folder.summary
     written = json.loads(path.read_text(encoding='utf-8')) if path.exists() else {}
     summary = dict.fromkeys(('state', 'steps', 'before', 'after', 'adapter')) | written
     return summary | {'state': state}

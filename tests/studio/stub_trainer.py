@@ -65,7 +65,7 @@ def run(folder: RunFolder, options: argparse.Namespace) -> None:
 def leave(folder: RunFolder, events: EventWriter, end: str) -> None:
     kind, _, number = end.partition(':')
     if kind == 'finished':
-        folder.adapter.mkdir()
+        folder.adapter.mkdir(exist_ok=True)
         (folder.adapter / 'adapter_model.safetensors').write_bytes(b'weights')
         (folder.adapter / 'adapter_config.json').write_text('{}', encoding='utf-8')
         events.write(Artifact(kind='adapter', path='adapter'))
