@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from trainer.config import Plan, RunConfig, resolve
-from trainer.engines import open_engine
+from trainer.engines import Engines
 from trainer.errors import SandboxUnavailable
 from trainer.hardware import Hardware, detect
 from trainer.journal import Journal
@@ -43,6 +43,7 @@ class Run:
     held_out: Sequence[TaskFile]
     python: PythonEnvironment
     team: Team
+    engines: Engines
 
     @property
     def home(self) -> Path:
@@ -53,7 +54,7 @@ class Run:
         """A player of episodes with the policy as it stands."""
         plan = self.plan
         limits = EpisodeLimits(plan.max_completion_length, plan.max_turns, plan.temperature, plan.answer_tokens)
-        engine = open_engine(plan.engine, policy, self.tokenizer)
+        engine = self.engines.engine(policy)
         return SharedPlayer(
             Chat(self.tokenizer),
             engine,
@@ -100,4 +101,5 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
     if hardware.device == 'cpu':
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // team.size))
     tokenizer = load_tokenizer(model, report=journal.notice)
-    return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python, team)
+    engines = Engines(plan.engine, tokenizer, folder=folder.path, lora_rank=plan.lora_rank, rank=team.rank)
+    return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python, team, engines)

@@ -35,14 +35,16 @@ def open_engine(name: Engine, model: Any, tokenizer: Any) -> GenerationEngine:
 class Engines:
     """The engines of one run: what is slow to start is started once, and serves one policy after the other.
 
-    ``folder`` is the run's: a server writes its log there and reads adapters from it.
+    ``folder`` is the run's: a server writes its log there and reads adapters from it. ``rank`` tells the processes of a
+    run apart; each has a server of its own.
     """
 
-    def __init__(self, name: Engine, tokenizer: Any, *, folder: Path, lora_rank: int) -> None:
+    def __init__(self, name: Engine, tokenizer: Any, *, folder: Path, lora_rank: int, rank: int = 0) -> None:
         self._name = name
         self._tokenizer = tokenizer
         self._folder = folder
         self._lora_rank = lora_rank
+        self._rank = rank
         self._server: VllmServer | None = None
         self._colocated: Any = None
 
@@ -55,7 +57,7 @@ class Engines:
             raise _refused(found)
         if found.mode == 'colocated':
             return self._in_this_process(policy)
-        self._server = self._server or VllmServer(found, self._folder)
+        self._server = self._server or VllmServer(found, self._folder, rank=self._rank)
         return VllmEngine(self._server, policy, self._tokenizer, lora_rank=self._lora_rank)
 
     def close(self) -> None:

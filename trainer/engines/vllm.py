@@ -144,4 +144,11 @@ def _served(model: Any, lora_rank: int) -> Served:
     if lm.device.type == 'cuda' and dtype == 'float32':
         dtype = 'float16'  # weights that are trained in half precision by autocast
     context = getattr(lm.config.get_text_config(), 'max_position_embeddings', None) or ANY_LENGTH
-    return Served(model=lm.name_or_path, dtype=dtype, device=lm.device.type, context=int(context), lora_rank=lora_rank)
+    return Served(
+        model=lm.name_or_path,
+        dtype=dtype,
+        device=lm.device.type,
+        device_index=lm.device.index,
+        context=int(context),
+        lora_rank=lora_rank,
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from accelerate import Accelerator
 from trl.generation.vllm_generation import VLLMGeneration
@@ -16,9 +16,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 from trainer.engines.base import Generation, TurnStream
 from trainer.engines.policy import end_tokens
 from trainer.engines.rounds import Rounds
-
-GPU_SHARE: Final = 0.3
-"""Share of the GPU's memory that vLLM takes; the rest is for training."""
+from trainer.engines.vllm_server import GPU_SHARE
 
 
 class ColocatedEngine:

@@ -27,11 +27,15 @@ from trainer.policy import adapter_checksum, save_weights
 START_S: Final = 900.0
 """The first start of a version compiles for minutes."""
 STOP_S: Final = 20.0
-LOG: Final = 'vllm.log'
 BASE: Final = 'base'
 RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 """Highest adapter ranks that vLLM can be started for."""
 LENGTH_STEP: Final = 512
+OURS: Final = frozenset({
+    'PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV', 'RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE', 'MASTER_ADDR',
+    'MASTER_PORT',
+})  # fmt: skip
+"""Environment variables that are meant for this process alone."""
 GPU_SHARE: Final = 0.3
 """Share of the GPU's memory that vLLM takes; the rest is for training."""
 
@@ -43,17 +47,20 @@ class Served:
     model: str
     dtype: str
     device: str
+    device_index: int | None
     context: int
     """Tokens that the model was made for."""
     lora_rank: int
 
 
 class VllmServer:
-    """One server; ``folder`` is the run's, for its log and the adapters."""
+    """The server of one process of a run; ``folder`` is the run's, for the log and the adapters."""
 
-    def __init__(self, vllm: Vllm, folder: Path, *, start_s: float = START_S) -> None:
+    def __init__(self, vllm: Vllm, folder: Path, *, rank: int = 0, start_s: float = START_S) -> None:
         self._vllm = vllm
         self._folder = folder
+        self._name = f'vllm-{rank}' if rank else 'vllm'
+        self._adapters = folder / self._name
         self._start_s = start_s
         self._process: subprocess.Popen[bytes] | None = None
         self._address = vllm.address
@@ -62,6 +69,10 @@ class VllmServer:
         self._adapter = ''
         self.max_length = 0
         """Tokens that a conversation may have; 0 until the server is ready."""
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / f'{self._name}.log'
 
     def client(self) -> VllmClient:
         """A new client of the server."""
@@ -86,11 +97,11 @@ class VllmServer:
         """
         if not hasattr(policy, 'peft_config'):
             return self._base
-        # A run and its server may be told apart from others that share the server.
-        name = f'{self._folder.name}-{adapter_checksum(policy)[:16]}'
+        # Other runs may share the server, and every process of this one has the same adapter.
+        name = f'{self._folder.name}-{self._name}-{adapter_checksum(policy)[:16]}'
         if name == self._adapter:
             return name
-        target = self._folder / 'vllm' / name
+        target = self._adapters / name
         with whole_folder(target) as partial:
             save_weights(policy, partial)
         client, before = self.client(), self._adapter
@@ -132,7 +143,7 @@ class VllmServer:
                 self._process.wait()
             self._process = None
         self._adapter, self.max_length = '', 0
-        shutil.rmtree(self._folder / 'vllm', ignore_errors=True)
+        shutil.rmtree(self._adapters, ignore_errors=True)
 
     def _attach(self, served: Served) -> None:
         base = [model for model in self.client().models() if not model.get('parent')]
@@ -148,7 +159,7 @@ class VllmServer:
         port = _free_port()
         self._address = f'http://127.0.0.1:{port}'
         self._key = secrets.token_hex(16)
-        with (self._folder / LOG).open('ab') as log:
+        with self._log.open('ab') as log:
             try:
                 self._process = subprocess.Popen(
                     [
@@ -185,7 +196,7 @@ class VllmServer:
 
     def _last_words(self) -> str:
         """The line of the log that most likely says what went wrong."""
-        text = (self._folder / LOG).read_bytes()[-20_000:].decode('utf-8', 'replace')
+        text = self._log.read_bytes()[-20_000:].decode('utf-8', 'replace')
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         errors = [line for line in lines if 'Error' in line and 'Engine core initialization failed' not in line]
         return (errors or lines or ['it said nothing'])[-1][-300:]
@@ -211,17 +222,17 @@ def _arguments(port: int, max_length: int, served: Served) -> list[str]:
 
 
 def _environment(key: str, served: Served) -> dict[str, str]:
-    """What the server inherits: nothing that would mix our Python environment into its own."""
-    kept = {
-        name: value for name, value in os.environ.items() if name not in ('PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV')
-    }
+    """What the server inherits: nothing that would mix our Python environment or our processes into its own."""
+    kept = {name: value for name, value in os.environ.items() if name not in OURS}
     if served.device == 'cpu':
-        kept.setdefault('VLLM_CPU_KVCACHE_SPACE', '1')
-    return kept | {
-        'VLLM_ALLOW_RUNTIME_LORA_UPDATING': '1',
-        'VLLM_API_KEY': key,
-        'VLLM_NO_USAGE_STATS': '1',
-    }
+        kept.setdefault('VLLM_CPU_KVCACHE_SPACE', '1')  # GiB
+    elif served.device_index is not None:
+        visible = os.environ.get('CUDA_VISIBLE_DEVICES', '')
+        devices = visible.split(',') if visible else []
+        kept['CUDA_VISIBLE_DEVICES'] = (
+            devices[served.device_index] if served.device_index < len(devices) else str(served.device_index)
+        )
+    return kept | {'VLLM_ALLOW_RUNTIME_LORA_UPDATING': '1', 'VLLM_API_KEY': key, 'VLLM_NO_USAGE_STATS': '1'}
 
 
 def _free_port() -> int:
