@@ -1,6 +1,7 @@
 // What the task editor needs of the browser: jumping to a field, focus that survives a redraw, files from the desktop.
 (() => {
   const FIELDS = 'input:not([type="hidden"]):not([type="file"]), textarea, .cm-content, [role="radio"][tabindex="0"]';
+  const SETTLED_MS = 40; // A menu that closes gives the focus back to where it came from: ours comes after.
 
   // Bring a field into view, unfold its block, and put the cursor into it.
   window.rlvrReveal = (id) => {
@@ -11,8 +12,14 @@
     setTimeout(() => {
       element.scrollIntoView({ block: "center" });
       (element.matches("button") ? element : element.querySelector(FIELDS) ?? element.querySelector("button"))?.focus();
-    }, folded ? 120 : 0);
+    }, folded ? 120 : SETTLED_MS);
   };
+
+  // Put the cursor into what was just drawn, or into the first thing that fits the selector inside it.
+  window.rlvrFocus = (id, inside) => setTimeout(() => {
+    const element = document.getElementById(`c${id}`);
+    (inside ? element?.querySelector(inside) : element)?.focus();
+  }, SETTLED_MS);
 
   // A redraw takes the focused element away: find the one with the same name, and put the cursor where it was.
   let last = null;
@@ -53,6 +60,16 @@
     event.preventDefault();
     const at = items.indexOf(document.activeElement);
     items[at < 0 ? (step > 0 ? 0 : items.length - 1) : (at + step + items.length) % items.length].focus();
+  });
+
+  // Left and right move among the tabs of a list and bring the one that is reached to the front.
+  document.addEventListener("keydown", (event) => {
+    const list = event.target.matches?.('.files [role="tab"]') && event.target.closest('[role="tablist"]');
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!list || !step) return;
+    event.preventDefault();
+    const tabs = [...list.querySelectorAll('[role="tab"]')];
+    tabs[(tabs.indexOf(event.target) + step + tabs.length) % tabs.length].click();
   });
 
   // Files and folders dropped on an element with data-drop="<uploader>" are uploaded with their paths. A code editor

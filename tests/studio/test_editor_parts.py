@@ -263,6 +263,7 @@ async def test_the_editor_names_what_is_restored_although_it_is_asked_for(user: 
     await user.should_see('Restored before grading.')
     press(user, 'Let the model change it')
     await user.should_not_see('Restored before grading.')
+    await user.should_see('Nothing is put back before grading')
     await user.should_see('Saved v2', retries=60)
     assert studio.documents.get(view.id).draft['checker']['config']['protect'] == []
 

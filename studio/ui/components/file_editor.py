@@ -10,7 +10,7 @@ from nicegui import ui
 from studio.ui import theme
 from studio.ui.components.code_editor import CodeEditor, language_of
 from studio.ui.components.dialogs import opened_dialog
-from studio.ui.components.elements import Button, Text, spacer
+from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.file_tree import FileTree, TreeActions, file_icon, focus
 from studio.ui.components.uploads import Uploads
@@ -124,6 +124,7 @@ class FileEditor:
         self._drop_tab(path)
         self._draw_tabs()
         self._tree.mark(self._current)
+        focus(self._bar, '[aria-selected="true"]')
 
     def _add(self, path: str) -> Any:
         result = self.put({path: ''})
@@ -237,13 +238,17 @@ class FileEditor:
 
     def _draw_tab(self, path: str) -> None:
         front = path == self._current
-        with ui.element('span').classes('tab mono on' if front else 'tab mono'):
-            with ui.element('button').props('type=button role=tab') as button:
+        with ui.element('span').classes('tab mono on' if front else 'tab mono').props('role=presentation'):
+            with ui.element('button').props(f'type=button role=tab tabindex={0 if front else -1}') as button:
                 button.props['aria-selected'] = 'true' if front else 'false'
-                button.props['title'] = path
+                button.props['title'] = f'{path} (Delete closes it)'
+                button.props['aria-label'] = f'Tab {path}'
                 Text(path.rsplit('/', 1)[-1])
             button.on('click', lambda: self._front(path), args=[])
-            close = Button(icon='x', kind='gho icn xs', label=f'Close {path}')
+            button.on('keydown.delete', lambda: self._close(path), args=[])
+            # A tab list may hold nothing but tabs: the cross is for the mouse, Delete for the keyboard.
+            with ui.element('span').classes('btn gho icn z-xs').props('aria-hidden=true') as close:
+                Icon('x', 'ic-s')
             close.on('click', lambda: self._close(path), args=[])
 
     def _front(self, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -107,8 +108,7 @@ class FileTree:
 
 def focus(element: ui.element, inside: str = '') -> None:
     """Put the cursor into an element that was just drawn, or into the first thing that fits ``inside`` it."""
-    target = f'e?.querySelector({inside!r})' if inside else 'e'
-    ui.run_javascript(f'{{ const e = getHtmlElement({element.id}); {target}?.focus(); }}')
+    ui.run_javascript(f'rlvrFocus({element.id}, {json.dumps(inside)})')
 
 
 def file_icon(path: str) -> str:

@@ -293,7 +293,7 @@ def fits_the_form(raw: Mapping[str, Any]) -> bool:
     checker = raw.get('checker', BLANK_CHECKER)
     return (
         all(isinstance(text, str) for text in texts)
-        and checker.get('type') in KINDS
+        and checker.get('type') in list(KINDS)
         and isinstance(checker.get('config'), dict)
     )
 

@@ -124,6 +124,8 @@ class CheckerBlock:
         if weakness:
             note(weakness, 'warn', icon='triangle-alert', lead='Easy to game.')
         files = self._draft.raw.get('setup_files') or {}
+        if made.config.protect == () and files:
+            self._warn_of_nothing_protected()
         kept = protected_files(made, files)
         asked = asked_to_change(made, str(self._draft.raw.get('prompt') or ''), files)
         if asked:
@@ -144,6 +146,17 @@ class CheckerBlock:
             spacer()
             rest = [path for path in kept if path not in asked]
             Button(f'Let the model change {it}', kind='xs', on_click=lambda: self._protect(rest))
+
+    def _warn_of_nothing_protected(self) -> None:
+        """An empty list looks like none in the form, and means the opposite."""
+        text = 'Nothing is put back before grading: the model may change every file the checker reads.'
+        with note(text, 'info', icon='lock-open', lead='No file is protected.'):
+            spacer()
+            Button('Protect what the checker names', kind='xs', on_click=self._protect_named)
+
+    def _protect_named(self) -> None:
+        config = {name: value for name, value in self._checker['config'].items() if name != 'protect'}
+        self._on_swap({**self._checker, 'config': config})
 
     def _protect(self, paths: list[str]) -> None:
         before = copy.deepcopy(self._checker)

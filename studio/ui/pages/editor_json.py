@@ -31,7 +31,7 @@ class JsonBlock:
         self._on_change, self._on_invalid = on_change, on_invalid
         self._marked: dict[int, str] = {}
         text = json.dumps(raw, indent=2, ensure_ascii=False)
-        self._read: Read | None = read_json(text)
+        self._read: Read | None = None
         with block('task_spec', 'braces'):
             if broken:
                 lead = 'The form cannot show this draft.'
@@ -46,6 +46,7 @@ class JsonBlock:
         name_fields({'json': field})
         self._field, self._wrong_line = field, 0
         self._jump.set_visibility(False)
+        self._look(text)
 
     @property
     def is_valid(self) -> bool:
@@ -66,6 +67,11 @@ class JsonBlock:
         self.editor.reveal(self._read.line_of(loc) if self._read else self._wrong_line)
 
     def _typed(self, text: str) -> None:
+        read = self._look(text)
+        self._on_change(read.value) if read else self._on_invalid()
+
+    def _look(self, text: str) -> Read | None:
+        """Read what is in the editor, and say what is wrong with it as JSON."""
         try:
             self._read = read_json(text)
         except NotJson as error:
@@ -74,12 +80,11 @@ class JsonBlock:
             self._field.show_error(f'Not JSON yet. {where}: {error.message}. The last valid text is what is saved.')
             self._jump.set_visibility(True)
             self._mark({error.line: error.message})
-            self._on_invalid()
-            return
+            return None
         self._field.show_error('')
         self._jump.set_visibility(False)
         self._mark({})
-        self._on_change(self._read.value)
+        return self._read
 
     def _go(self) -> None:
         self.editor.reveal(self._wrong_line)
