@@ -19,7 +19,7 @@ from typing import Final
 from studio.exchange.pool import Entry, Found, Incoming, refusal
 from trainer.paths import workspace_path
 
-MAX_ENTRIES: Final = 20_000
+MAX_ENTRIES: Final = 150_000
 MAX_TOTAL_BYTES: Final = 256 * 1024**2
 MAX_ENTRY_BYTES: Final = 16 * 1024**2
 MAX_RATIO: Final = 200

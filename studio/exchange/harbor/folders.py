@@ -75,27 +75,26 @@ def digest(files: Mapping[str, bytes], part: str) -> str:
 
 
 def _folders(pool: Pool) -> list[_Folder]:
-    roots: list[tuple[str, str]] = []
-    marked = sorted(
-        {
-            (entry.source, _parent(entry.path))
-            for entry in pool.entries
-            if PurePosixPath(entry.path).name in _MARKS and entry.path
-        }
+    """Take the task folders out of the pool; a task.toml deep inside a task belongs to that task."""
+    entries = [entry for entry in pool.entries if entry.path]
+    marked = {(entry.source, _parent(entry.path)) for entry in entries if PurePosixPath(entry.path).name in _MARKS}
+    folders = {place: _Folder(*place) for place in sorted(marked) if _root_of(*place, marked) == place}
+    taken = []
+    for entry in entries:
+        folder = folders.get(_root_of(entry.source, _parent(entry.path), marked) or ('', ''))
+        if folder is not None:
+            folder.files[entry.path[len(folder.path) + 1 :] if folder.path else entry.path] = entry
+            taken.append(entry)
+    pool.take_entries(taken)
+    return list(folders.values())
+
+
+def _root_of(source: str, path: str, marked: set[tuple[str, str]]) -> tuple[str, str] | None:
+    """The outermost marked folder that a folder lies in."""
+    parts = path.split('/') if path else []
+    return next(
+        (place for depth in range(len(parts) + 1) if (place := (source, '/'.join(parts[:depth]))) in marked), None
     )
-    for source, path in marked:
-        inside_another = any(source == other and path.startswith(f'{root}/' if root else '') for other, root in roots)
-        if not inside_another:
-            roots.append((source, path))
-    folders = []
-    for source, path in roots:
-        prefix = f'{path}/' if path else ''
-        taken = [
-            entry for entry in pool.entries if entry.source == source and entry.path.startswith(prefix) and entry.path
-        ]
-        pool.take_entries(taken)
-        folders.append(_Folder(source, path, {entry.path[len(prefix) :]: entry for entry in taken}))
-    return folders
 
 
 def _parent(path: str) -> str:

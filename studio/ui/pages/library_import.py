@@ -8,7 +8,7 @@ from typing import Any, Final
 from nicegui import events, run, ui
 
 from studio.exchange.pool import Incoming
-from studio.transfer import Plan, Receipt, Transfer
+from studio.transfer import Plan, Receipt, Result, Transfer
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, field
@@ -80,11 +80,7 @@ def open_import(transfer: Transfer, done: Done) -> None:
                 box = ui.textarea().props('outlined dense aria-label="Or paste it" rows=5').classes('code-box')
         with ui.element('div').classes('act'):
             Button('Cancel', on_click=dialog.close)
-            Button(
-                'Preview',
-                kind='pri',
-                on_click=lambda: show([Incoming('', (box.value or '').encode('utf-8', 'replace'))]),
-            )
+            Button('Preview', kind='pri', on_click=lambda: show([_pasted(box.value)]))
 
 
 async def preview(transfer: Transfer, files: Sequence[Incoming], done: Done) -> bool:
@@ -98,34 +94,44 @@ async def preview(transfer: Transfer, files: Sequence[Incoming], done: Done) -> 
     if not plan.rows:
         theme.toast('There is nothing to import', 'warn', detail='No task was found in it.')
         return False
-    ImportPreview(transfer, plan, lambda receipt: _tell(transfer, plan, receipt, done))
+    client = ui.context.client
+
+    async def told(receipt: Receipt) -> None:
+        # What was clicked is gone by now, with the dialog it was in or the page below: speak at the page itself.
+        with client.layout:
+            await done()
+            _tell(transfer, plan, receipt, done)
+
+    ImportPreview(transfer, plan, told)
     return True
 
 
-async def _tell(transfer: Transfer, plan: Plan, receipt: Receipt, done: Done) -> None:
+def _tell(transfer: Transfer, plan: Plan, receipt: Receipt, done: Done) -> None:
     """Say what was stored, and offer to take it back."""
-    await done()
+    client = ui.context.client
 
     async def undo() -> None:
         left = await run.io_bound(transfer.undo, receipt)
-        if left:
-            detail = f'Changed since, and left as they are: {", ".join(left[:5])}'
-            theme.toast(f'{plural(len(left), "task")} could not be taken back', 'warn', detail=detail)
-        else:
-            theme.toast('Import undone')
-        await done()
+        with client.layout:
+            if left:
+                detail = f'Changed since, and left as they are: {", ".join(left[:5])}'
+                theme.toast(f'{plural(len(left), "task")} could not be taken back', 'warn', detail=detail)
+            else:
+                theme.toast('Import undone')
+            await done()
 
     stored = receipt.count('added', 'version', 'copy')
-    words = {'added': 'new', 'version': 'new versions', 'copy': 'copies', 'kept': 'kept as they were'}
-    counts = [(receipt.count(result), word) for result, word in words.items()]  # type: ignore[arg-type]
+    words: dict[Result, str] = {'added': 'new', 'version': 'new version', 'copy': 'copy', 'kept': 'kept as it was'}
+    counts = [(receipt.count(result), word) for result, word in words.items()]
     detail = ', '.join(f'{count} {word}' for count, word in counts if count)
-    left = [one for one in receipt.rows if one.result == 'left']
+    left = receipt.count('left')
     if left:
-        detail += f'. {plural(len(left), "task")} changed elsewhere since the preview, and left alone'
+        detail += f'. {plural(left, "task")} changed elsewhere since the preview, and left alone'
     cut = '' if len(receipt.rows) == len(plan.rows) else ' until you stopped it'
-    theme.toast(
-        f'{plural(stored, "task")} imported{cut}',
-        'warn' if left else 'ok',
-        detail=detail,
-        undo=undo if stored else None,
-    )
+    kind = 'warn' if left else 'ok'
+    theme.toast(f'{plural(stored, "task")} imported{cut}', kind, detail=detail, undo=undo if stored else None)
+
+
+def _pasted(text: str | None) -> Incoming:
+    # Half a character must be refused by name, not become a question mark.
+    return Incoming('', (text or '').encode('utf-8', 'surrogatepass'))
