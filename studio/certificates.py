@@ -45,6 +45,7 @@ class Certificates:
             task,
             home=self._settings.home,
             isolation=self._settings.sandbox,
+            environment=self._settings.python(),
             repeats=repeats,
             on_progress=on_progress,
             cancel=cancel,

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from trainer.attempt import Cancelled, set_up, workbench_spec
 from trainer.checkers.grading import grade
 from trainer.errors import SandboxError
 from trainer.sandbox import Isolation, PathRefused, Sandbox, SandboxScope, open_sandbox
+from trainer.sandbox.python_env import package_environment
 from trainer.task import Step, TaskSpec, parse_task_spec
 from trainer.tools import TOOL_NAMES, ToolResult, call_tool
 from trainer.validation import Document
@@ -101,8 +102,9 @@ class _Session:
 class Playground:
     """Sessions by id. Thread-safe. Raises ``TaskError``, ``SandboxError``, ``NotFound``, ``Cancelled``."""
 
-    def __init__(self, home: Path, isolation: Isolation) -> None:
+    def __init__(self, home: Path, isolation: Isolation, packages: Sequence[str] = ()) -> None:
         self._home = home
+        self._packages = packages
         self._isolation = isolation
         self._sessions: dict[str, _Session] = {}
         self._dry_runs: OrderedDict[str, deque[DryRun]] = OrderedDict()
@@ -250,7 +252,8 @@ class Playground:
             self.close(id)
 
     def _sandbox(self, workspace: Path | None = None) -> Sandbox:
-        return open_sandbox(replace(workbench_spec(self._home), workspace=workspace), isolation=self._isolation)
+        spec = workbench_spec(self._home, environment=package_environment(self._home, self._packages))
+        return open_sandbox(replace(spec, workspace=workspace), isolation=self._isolation)
 
     def _set_up(self, session: _Session) -> None:
         set_up(session.sandbox, session.spec)
@@ -260,7 +263,14 @@ class Playground:
         """Grade so that ``cancel`` ends what runs. Raises ``Cancelled``; the workspace is then as it was."""
         spec = session.spec
         with scope.entered():
-            verdict = grade(spec.checker, spec.setup_files, final, home=self._home, isolation=self._isolation)
+            verdict = grade(
+                spec.checker,
+                spec.setup_files,
+                final,
+                home=self._home,
+                isolation=self._isolation,
+                environment=package_environment(self._home, self._packages),
+            )
         if not scope.ended:
             return verdict
         raise Cancelled('The check was cancelled', hint='The workspace is as it was.')

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any
 
 import platformdirs
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from trainer.requirements import parse_requirements
 from trainer.sandbox import Isolation
+from trainer.sandbox.python_env import PythonEnvironment, package_environment
 
 
 class Settings(BaseSettings):
@@ -29,10 +34,31 @@ class Settings(BaseSettings):
     isolation: Isolation = Field(
         default='bubblewrap', description='Isolation of model-written code; landlock is weaker, unsafe is none.'
     )
+    packages: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description='Python packages of the playground, of certificates and of check, attempt and evaluate; '
+        'separated by blanks, under the rules of pipPackages.',
+    )
     database: str = Field(default='', description='SQLAlchemy URL; empty: a SQLite file in the data folder.')
     stop_grace_s: float = Field(
         default=8.0, ge=0, le=3600, description='Seconds a trainer gets to end by itself when it is stopped.'
     )
+
+    @field_validator('packages', mode='before')
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value.lstrip().startswith('[') else value.split()
+
+    @field_validator('packages')
+    @classmethod
+    def _only_named_packages(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return parse_requirements(value)
+
+    def python(self, report: Callable[[str], None] | None = None) -> PythonEnvironment:
+        """The Python inside sandboxes outside of runs; installs ``packages`` once. Raises ``SandboxError``."""
+        return package_environment(self.home, self.packages, report=report)
 
     @property
     def sandbox(self) -> Isolation:

@@ -23,11 +23,12 @@ from trainer.manifest import read_manifest
 from trainer.models import find_model
 from trainer.policy import load_model, load_tokenizer
 from trainer.recording import Rollout
+from trainer.requirements import parse_requirements
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player, Stopped, record
 from trainer.sandbox import Isolation
-from trainer.sandbox.python_env import base_environment
+from trainer.sandbox.python_env import package_environment
 from trainer.statistics import wilson
 from trainer.task import TaskFile
 from trainer.validation import Document
@@ -155,6 +156,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument('--max-completion-length', type=int)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--home', type=Path, required=True)
+    parser.add_argument('--package', action='append', default=[], help='of the Python in sandboxes; may be repeated')
     parser.add_argument('--isolation', choices=get_args(Isolation), default='bubblewrap')
     parser.add_argument('--out', type=Path, required=True)
     return parser
@@ -167,7 +169,7 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
     tokenizer = load_tokenizer(model)
     policy = load_model(model, hardware, adapter=options.adapter)
     temperature = model.preset.temperature if options.temperature is None else options.temperature
-    python = base_environment(options.home)
+    python = package_environment(options.home, parse_requirements(options.package))
     length = options.max_completion_length or model.preset.max_completion_length or 1024
     limits = EpisodeLimits(tokens=length, turns=32, temperature=temperature, answer_tokens=length // 2)
     player = Player(

@@ -25,7 +25,7 @@ def certify_task(
     if given is not None:
         others = tuple(one for one in file.solutions if one.kind != 'reference')
         file = file.model_copy(update={'solutions': (given.model_copy(update={'kind': 'reference'}), *others)})
-    kind = isolation(unsafe=unsafe)
+    kind, python = isolation(unsafe=unsafe), settings().python(say)
     console = Console(stderr=True)
     with Progress(
         TextColumn('Certifying'),
@@ -41,6 +41,7 @@ def certify_task(
             file,
             home=settings().home,
             isolation=kind,
+            environment=python,
             repeats=repeats,
             thorough=thorough,
             on_progress=lambda done, total, name: bar.update(row, completed=done, total=total, now=name),

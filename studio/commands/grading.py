@@ -37,7 +37,14 @@ def check(task: Path, workspace: Path, *, line: int | None, unsafe: bool, as_jso
     from trainer.checkers.grading import grade
 
     spec = one_task(task, line).task_spec
-    verdict = grade(spec.checker, spec.setup_files, workspace, home=settings().home, isolation=isolation(unsafe=unsafe))
+    verdict = grade(
+        spec.checker,
+        spec.setup_files,
+        workspace,
+        home=settings().home,
+        isolation=isolation(unsafe=unsafe),
+        environment=settings().python(say),
+    )
     if as_json:
         print_json(verdict.model_dump(mode='json'))
     else:
@@ -61,6 +68,7 @@ def attempt(task: Path, solution: str, *, line: int | None, unsafe: bool, as_jso
         chosen if chosen is not None else (),
         home=settings().home,
         isolation=isolation(unsafe=unsafe),
+        environment=settings().python(say),
         on_step=None if as_json else show,
     )
     if as_json:

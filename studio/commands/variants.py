@@ -60,11 +60,11 @@ def tasks_variants(
 
 def _unproven(found: Preview, *, unsafe: bool, quiet: bool) -> dict[int, str]:
     """The variants whose certificate failed, with the first line that says why."""
-    kind, home = isolation(unsafe=unsafe), settings().home
+    kind, home, python = isolation(unsafe=unsafe), settings().home, settings().python(say)
     failed = {}
     for variant in track(found.good, 'Certifying', disable=quiet):
         if variant.task is not None:
-            certificate = certify(variant.task, home=home, isolation=kind)
+            certificate = certify(variant.task, home=home, isolation=kind, environment=python)
             if certificate.failed:
                 failed[variant.number] = f'{certificate.failed[0].name}: {certificate.failed[0].detail}'
     return failed
