@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from sqlalchemy.orm import object_session
 from sqlmodel import Session, col, select, update
 
+from studio.document_search import certificate_state
+from studio.document_text import search_text
 from studio.document_views import (
     CertificateState,
     DocumentRow,
@@ -17,10 +20,9 @@ from studio.document_views import (
     check_title,
     check_topics,
     draft_problems,
-    search_text,
 )
 from studio.store.ids import new_id
-from studio.store.tables import CertificateTable, DocumentTable, VersionTable
+from studio.store.tables import DocumentTable, VersionTable
 from trainer.errors import FieldError, TaskError
 from trainer.task import Solution, TaskFile, TaskSpec, content_hash, parse_task_spec
 
@@ -33,6 +35,8 @@ BLANK: Final[Mapping[str, Any]] = {
     'checker': {'type': 'exit_code', 'config': {'command': ''}},
 }
 """The draft of a new document: every field of the table is there to be filled."""
+VARIANTS: Final = 'variants of '
+"""How the topic begins that holds the variants of a task together."""
 
 
 def now() -> datetime:
@@ -82,10 +86,30 @@ def new_row(
     return row
 
 
+def copied(source: DocumentTable) -> DocumentTable:
+    """A draft with the same content that is not stored yet."""
+    copy = new_row(None, '', source.topics, source.userid, source.workspaceid, 'draft', source.draft)
+    copy.title = f'{source.title[:193]} (copy)' if source.title.strip() else ''
+    copy.notes, copy.solutions = source.notes, source.solutions
+    describe(copy)
+    return copy
+
+
 def check_publishable(title: str, draft: Mapping[str, Any]) -> None:
     """Raise ``TaskError`` unless title and draft are fit for training."""
     check_title(title, needed=True)
     parse_task_spec(draft, root='')
+
+
+def check_variant(row: DocumentTable) -> None:
+    """Raise ``TaskError`` where a stored row is a variant of a task and its checker is not proven."""
+    session = object_session(row)
+    if session is None or not any(topic.startswith(VARIANTS) for topic in row.topics):
+        return
+    query = select(certificate_state()).where(DocumentTable.id == row.id)
+    if session.execute(query).scalar_one() != 'certified':
+        message = 'A variant is published with a certificate only: certify it first'
+        raise TaskError(message, [FieldError(loc='certificate', msg=message)])
 
 
 def describe(row: DocumentTable) -> None:
@@ -95,6 +119,7 @@ def describe(row: DocumentTable) -> None:
     row.checker = kind if isinstance(kind, str) else ''
     row.problem_count = len(draft_problems(row.draft)[1])
     row.search = search_text(row.title, row.topics, row.draft)
+    row.evidence = content_hash(row.solutions)
 
 
 def keep_version(session: Session, row: DocumentTable) -> None:
@@ -129,25 +154,9 @@ def task_file(row: DocumentTable, spec: Mapping[str, Any]) -> TaskFile:
 
 def certificate_states(session: Session, rows: Iterable[DocumentTable]) -> dict[str, CertificateState]:
     """What is proven of the latest version of each document, by its id, in one query."""
-    rows = list(rows)
-    query = (
-        select(VersionTable.document_id, CertificateTable.hash, CertificateTable.evidence, CertificateTable.state)
-        .join(CertificateTable, col(CertificateTable.hash) == col(VersionTable.hash))
-        .where(col(VersionTable.document_id).in_([row.id for row in rows]))
-    )
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    for id, hash, evidence, state in session.exec(query):
-        found.setdefault(id, {})[hash] = evidence, state
-    return {row.id: _state(row, found.get(row.id, {})) for row in rows}
-
-
-def _state(row: DocumentTable, certificates: Mapping[str, tuple[str, str]]) -> CertificateState:
-    if not certificates:
-        return 'uncertified'
-    evidence, state = certificates.get(row.hash, ('', ''))
-    if not state or evidence != content_hash(row.solutions):
-        return 'stale'
-    return 'certified' if state == 'certified' else 'failed'
+    ids = [row.id for row in rows]
+    query = select(DocumentTable.id, certificate_state()).where(col(DocumentTable.id).in_(ids))
+    return dict(session.exec(query).all())
 
 
 def listed(row: DocumentTable, certificate: CertificateState) -> DocumentRow:

@@ -17,7 +17,6 @@ CertificateState = Literal['certified', 'failed', 'stale', 'uncertified']
 """Of the latest version: proven, disproven, proven or disproven before it or its solutions were changed, or never."""
 MAX_TOPICS: Final = 50
 MAX_TOPIC_CHARS: Final = 60
-_MARK: Final = '\x1f'
 
 
 class DocumentView(Document):
@@ -69,12 +68,13 @@ class DocumentRow(Document):
 
 
 class DocumentQuery(Document):
-    """Which documents to list. Every word of ``search`` must occur."""
+    """Which documents to list: every word of ``search`` and every topic must occur, none of ``without_topics`` may."""
 
     search: str = ''
     status: Status | None = None
     checker: str | None = None
-    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    without_topics: tuple[str, ...] = ()
     certificate: CertificateState | None = None
     sort: Literal['updated', 'created', 'title', 'status', 'checker'] = 'updated'
     descending: bool = True
@@ -97,27 +97,6 @@ class VersionView(Document):
     hash: str
     created_at: datetime
     task_spec: TaskSpec
-
-
-class ImportRow(Document):
-    """What became of one line: stored, here already, or refused and why."""
-
-    line: int
-    status: Literal['new', 'same', 'refused']
-    id: str = ''
-    title: str = ''
-    reason: str = ''
-    errors: tuple[FieldError, ...] = ()
-
-
-class ImportReport(Document):
-    """What became of every task of an import."""
-
-    rows: tuple[ImportRow, ...]
-
-    def count(self, status: Literal['new', 'same', 'refused']) -> int:
-        """Number of rows with a status."""
-        return sum(row.status == status for row in self.rows)
 
 
 class NotFound(StoreError):
@@ -182,31 +161,6 @@ def check_solutions(solutions: Sequence[Solution | Mapping[str, Any]]) -> tuple[
     if problems:
         raise TaskError(f'The solutions are not valid: {problems[0].loc}: {problems[0].msg}', problems)
     return tuple(checked)
-
-
-def search_text(title: str, topics: Iterable[str], draft: Mapping[str, Any]) -> str:
-    """What a search looks at, casefolded; topics are marked so that they can be filtered by."""
-    parts = [title, draft.get('prompt'), *_texts(draft.get('setup_files'), keys=True)]
-    parts += [*_texts(draft.get('setup_commands')), *_texts(draft.get('checker'))]
-    lines = [part for part in parts if isinstance(part, str)]
-    text = '\n'.join(lines).translate({0: ' ', ord(_MARK): ' '}).casefold()
-    return (text + ''.join(map(marked_topic, topics))).encode('utf-8', 'replace').decode('utf-8')
-
-
-def marked_topic(topic: str) -> str:
-    """A topic as it stands in the search text."""
-    return f'{_MARK}{topic.casefold()}{_MARK}'
-
-
-def _texts(value: object, *, keys: bool = False) -> list[str]:
-    """Every text inside a JSON value, or only its keys."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [str(key) for key in value] if keys else [text for item in value.values() for text in _texts(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    return []
 
 
 def _storable(text: str) -> bool:

@@ -1,21 +1,21 @@
 """Task documents: raw drafts that are never lost, immutable versions of what was valid, one way in for every change.
 
 A change names the revision it was made on (compare-and-set), so two tabs never overwrite each other in silence.
-Searching is a ``LIKE`` over one casefolded column (title, topics, prompt, file names, commands), in any language.
+How they are found is in ``document_search``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from studio.document_rows import (
-    certificate_states,
     check_publishable,
+    check_variant,
+    copied,
     describe,
     keep_version,
     listed,
@@ -25,24 +25,20 @@ from studio.document_rows import (
     task_file,
     view,
 )
+from studio.document_search import ORDER, certificate_state, conditions
 from studio.document_views import (
     Conflict,
     DocumentPage,
     DocumentQuery,
     DocumentRow,
     DocumentView,
-    ImportReport,
-    ImportRow,
     NotFound,
     Status,
     VersionView,
     check_solutions,
     check_title,
     check_topics,
-    marked_topic,
-    search_text,
 )
-from studio.exchange.jsonl import Source, read_tasks, write_tasks
 from studio.store.database import Database
 from studio.store.tables import DocumentTable, VersionTable
 from trainer.errors import FieldError, TaskError
@@ -55,14 +51,10 @@ __all__ = [
     'DocumentRow',
     'DocumentView',
     'Documents',
-    'ImportReport',
-    'ImportRow',
     'NotFound',
     'Status',
     'VersionView',
 ]
-
-IMPORT_BATCH: Final = 100
 
 
 class Documents:
@@ -70,6 +62,11 @@ class Documents:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @property
+    def database(self) -> Database:
+        """The store, for the services beside this one."""
+        return self._database
 
     def create(
         self,
@@ -99,34 +96,43 @@ class Documents:
         """A page of documents; ``counts`` are by status for the same search and filters."""
         query = query or DocumentQuery()
         with self._database.read() as session:
-            where = _where(query)
-            if query.certificate:
-                states = certificate_states(session, session.exec(select(DocumentTable).where(*where)).all())
-                where.append(
-                    col(DocumentTable.id).in_([id for id, state in states.items() if state == query.certificate])
-                )
+            where = conditions(query)
             by_status = select(DocumentTable.status, func.count()).where(*where).group_by(col(DocumentTable.status))
             counts = {'draft': 0, 'published': 0} | dict(session.exec(by_status).all())
-            if query.status:
-                where.append(col(DocumentTable.status) == query.status)
-            order = _ORDER[query.sort]
             rows = session.exec(
-                select(DocumentTable)
-                .where(*where)
-                .order_by(order.desc() if query.descending else order.asc(), col(DocumentTable.id).desc())
+                _ordered(select(DocumentTable, certificate_state()), where, query)
                 .offset((query.page - 1) * query.per_page)
                 .limit(query.per_page)
             ).all()
             total = counts[query.status] if query.status else sum(counts.values())
-            states = certificate_states(session, rows)
-            listing = tuple(listed(row, states[row.id]) for row in rows)
-            return DocumentPage(rows=listing, total=total, counts=counts)
+            return DocumentPage(rows=tuple(listed(*row) for row in rows), total=total, counts=counts)
 
-    def topics(self) -> tuple[str, ...]:
-        """Every topic in use, sorted."""
+    def count(self) -> int:
+        """How many documents there are."""
         with self._database.read() as session:
-            rows = session.exec(select(DocumentTable.topics).where(col(DocumentTable.deleted_at).is_(None))).all()
-        return tuple(sorted({topic for topics in rows for topic in topics}, key=str.casefold))
+            return session.exec(
+                select(func.count()).select_from(DocumentTable).where(col(DocumentTable.deleted_at).is_(None))
+            ).one()
+
+    def ids(self, query: DocumentQuery) -> tuple[str, ...]:
+        """The ids of every document that a query asks for, whatever its page, in its order."""
+        with self._database.read() as session:
+            return tuple(session.exec(_ordered(select(DocumentTable.id), conditions(query), query)).all())
+
+    def rows(self, ids: Sequence[str]) -> tuple[DocumentRow, ...]:
+        """Documents as in a list, by their ids (some thousand at most); those that are gone are left out."""
+        query = select(DocumentTable, certificate_state()).where(
+            col(DocumentTable.id).in_(ids), col(DocumentTable.deleted_at).is_(None)
+        )
+        with self._database.read() as session:
+            return tuple(listed(*row) for row in session.exec(query).all())
+
+    def topics(self) -> dict[str, int]:
+        """Every topic in use, sorted, and how many documents have it."""
+        each = func.json_each(DocumentTable.topics).table_valued('value', joins_implicitly=True)
+        query = select(each.c.value, func.count()).where(col(DocumentTable.deleted_at).is_(None)).group_by(each.c.value)
+        with self._database.read() as session:
+            return dict(sorted(session.exec(query).all(), key=lambda found: str(found[0]).casefold()))
 
     def save_draft(self, id: str, raw: Mapping[str, Any], *, revision: int) -> DocumentView:
         """Store the task_spec as typed; a valid spec that differs from the last version becomes a new version."""
@@ -161,6 +167,7 @@ class Documents:
 
         def apply(row: DocumentTable) -> None:
             check_publishable(row.title, row.draft)
+            check_variant(row)
             row.status = 'published'
 
         return self._change(id, revision, apply)
@@ -172,11 +179,7 @@ class Documents:
     def duplicate(self, id: str) -> DocumentView:
         """A new draft with the same content and its own history."""
         with self._database.write() as session:
-            source = _row(session, id)
-            copy = new_row(None, '', source.topics, source.userid, source.workspaceid, 'draft', source.draft)
-            copy.title = f'{source.title[:193]} (copy)' if source.title.strip() else ''
-            copy.notes, copy.solutions = source.notes, source.solutions
-            copy.search = search_text(copy.title, copy.topics, copy.draft)
+            copy = copied(_row(session, id))
             session.add(copy)
             session.flush()
             keep_version(session, copy)
@@ -211,30 +214,9 @@ class Documents:
             for row in rows
         )
 
-    def import_tasks(
-        self, source: Source, *, status: Status = 'draft', topics: Iterable[str] = (), preview: bool = False
-    ) -> ImportReport:
-        """Add the tasks of a JSON or JSONL file (or its text); what is here already is left alone, bad lines are named.
-
-        A task without a title gets the first line of its prompt. A ``preview`` stores nothing.
-        """
-        extra = check_topics(topics)
-        report: dict[int, ImportRow] = {}
-        lines = read_tasks(source)
-        # In small transactions: an import of thousands must not keep others from saving meanwhile.
-        while batch := tuple(islice(lines, IMPORT_BATCH)):
-            with self._database.write() as session:
-                for line, task in batch:
-                    if isinstance(task, TaskError):
-                        row = ImportRow(line=line, status='refused', reason=task.message, errors=task.fields)
-                    else:
-                        row = _import(session, line, task, status, extra)
-                    report[line] = row
-        return ImportReport(rows=tuple(report.values()))
-
-    def export(self, ids: Iterable[str] | None = None) -> str:
-        """JSONL of the latest versions, in the order asked for; ``None``: every document that has a version."""
-        return write_tasks(task.model_copy(update={'id': '', 'hash': '', 'version': None}) for task in self._tasks(ids))
+    def tasks(self, ids: Iterable[str] | None = None) -> tuple[TaskFile, ...]:
+        """The latest versions in the order asked for, or with ``None`` of every document. Raises ``TaskError``."""
+        return self._tasks(ids)
 
     def published(self, ids: Iterable[str] | None = None) -> tuple[TaskFile, ...]:
         """Frozen copies for a manifest. Raises ``TaskError`` naming ids that are missing or not published."""
@@ -278,13 +260,11 @@ class Documents:
             return view(session, row)
 
 
-_ORDER: Final[Mapping[str, Any]] = {
-    'updated': col(DocumentTable.updated_at),
-    'created': col(DocumentTable.created_at),
-    'title': func.lower(col(DocumentTable.title)),
-    'status': col(DocumentTable.status),
-    'checker': col(DocumentTable.checker),
-}
+def _ordered(select: Any, where: Sequence[Any], query: DocumentQuery) -> Any:
+    if query.status:
+        where = [*where, col(DocumentTable.status) == query.status]
+    order, id = ORDER[query.sort], col(DocumentTable.id)
+    return select.where(*where).order_by(*((order.desc(), id.desc()) if query.descending else (order, id)))
 
 
 def _row(session: Session, id: str, *, deleted: bool = False) -> DocumentTable:
@@ -292,30 +272,3 @@ def _row(session: Session, id: str, *, deleted: bool = False) -> DocumentTable:
     if row is None or (row.deleted_at is not None and not deleted):
         raise NotFound(f'There is no task document {id}', hint='It may have been deleted in another tab.')
     return row
-
-
-def _import(session: Session, line: int, task: TaskFile, status: Status, topics: tuple[str, ...]) -> ImportRow:
-    same = session.exec(
-        select(DocumentTable).where(DocumentTable.hash == task.task_spec.hash, col(DocumentTable.deleted_at).is_(None))
-    ).first()
-    if same is not None:
-        return ImportRow(line=line, status='same', id=same.id, title=same.title)
-    title = task.title if task.title.strip() else task.task_spec.prompt.strip().splitlines()[0][:80]
-    try:
-        row = new_row(task, title, (*task.topics, *topics), 'local', 'local', status, None)
-    except TaskError as error:
-        return ImportRow(line=line, status='refused', title=title, reason=error.message, errors=error.fields)
-    session.add(row)
-    session.flush()
-    keep_version(session, row)
-    return ImportRow(line=line, status='new', id=row.id, title=title)
-
-
-def _where(query: DocumentQuery) -> list[Any]:
-    where: list[Any] = [col(DocumentTable.deleted_at).is_(None)]
-    where += [col(DocumentTable.search).contains(word, autoescape=True) for word in query.search.casefold().split()]
-    if query.checker:
-        where.append(col(DocumentTable.checker) == query.checker)
-    if query.topic:
-        where.append(col(DocumentTable.search).contains(marked_topic(query.topic), autoescape=True))
-    return where

@@ -6,6 +6,7 @@ import fcntl
 from io import TextIOWrapper
 
 from studio.certificates import Certificates
+from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
 from studio.playground import Playground
@@ -15,6 +16,8 @@ from studio.sandbox_status import SandboxStatus
 from studio.settings import Settings
 from studio.store.database import Database
 from studio.supervisor import Supervisor
+from studio.transfer import Transfer
+from studio.variants import Variants
 from trainer.errors import ConfigError
 
 
@@ -29,11 +32,14 @@ class Studio:
         self.database.migrate()
         launcher = launcher or LocalLauncher()
         self.documents = Documents(self.database)
+        self.bulk = BulkDocuments(self.database)
+        self.transfer = Transfer(self.documents)
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
         self.certificates = Certificates(self.database, self.settings)
         self.sandbox = SandboxStatus(self.settings.sandbox)
-        self.playground = Playground(self.settings.home, self.settings.sandbox)
+        self.playground = Playground(self.settings.home, self.settings.sandbox, self.settings.packages)
+        self.variants = Variants(self.database, self.documents, self.certificates)
         self.supervisor = Supervisor(
             self.database,
             self.runs,
@@ -67,6 +73,7 @@ class Studio:
         """Stop watching and close the store; runs go on."""
         self.supervisor.stop()
         self.playground.close_all()
+        self.variants.close()
         self.sandbox.close()
         if self._lock is not None:
             self._lock.close()

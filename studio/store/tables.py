@@ -31,25 +31,36 @@ class DocumentTable(SQLModel, table=True):
     """One task document. ``draft`` is the task_spec as typed and may be invalid; versions hold what was valid."""
 
     __tablename__ = 'document'
+    __table_args__ = (Index('ix_document_list', 'deleted_at', 'updated_at', 'id', 'status', 'checker'),)
 
     id: str = Field(primary_key=True, sa_type=String(26))
     workspaceid: str = Field(index=True)
     userid: str
     title: str
     topics: list[str] = Field(sa_type=JSON)
-    status: str = Field(index=True)
+    status: str
     notes: str = ''
     draft: dict[str, Any] = Field(sa_type=JSON)
     solutions: list[Any] = Field(sa_type=JSON)
-    checker: str = Field(default='', index=True)
+    checker: str = ''
     problem_count: int = 0
-    search: str = Field(default='', description='Casefolded title, topics, prompt, file names and commands.')
+    search: str = Field(default='', description='Folded title, prompt, file names, commands and topics.')
+    evidence: str = Field(default='', description='Hash of the solutions.')
     version: int | None = None
     hash: str = Field(default='', index=True)
     revision: int = 1
     created_at: datetime = Field(sa_type=UtcDateTime)
-    updated_at: datetime = Field(sa_type=UtcDateTime, index=True)
+    updated_at: datetime = Field(sa_type=UtcDateTime)
     deleted_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class DocumentNumberTable(SQLModel, table=True):
+    """The number of a document in the full-text index (``document_search``); both follow by triggers."""
+
+    __tablename__ = 'document_number'
+
+    number: int = Field(primary_key=True)
+    document_id: str = Field(foreign_key='document.id', ondelete='CASCADE', unique=True, sa_type=String(26))
 
 
 class VersionTable(SQLModel, table=True):

@@ -1,7 +1,7 @@
 """Documents: nothing typed is lost, nothing valid changes afterwards, no tab overwrites another in silence."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,11 @@ import pytest
 from stand_in import SPEC, task
 
 from studio import samples
+from studio.certificates import Certificates
 from studio.documents import Conflict, DocumentQuery, Documents, NotFound
+from studio.settings import Settings
 from studio.store.database import Database
+from trainer.certify import Certificate, evidence_hash
 from trainer.errors import TaskError
 from trainer.manifest import read_manifest, write_manifest
 
@@ -30,7 +33,7 @@ def test_a_prompt_is_the_same_everywhere_byte_for_byte(documents: Documents, tmp
     (frozen,) = documents.published([view.id])
     write_manifest(tmp_path / 'manifest.jsonl', [frozen])
     assert read_manifest(tmp_path / 'manifest.jsonl')[0].task_spec.prompt == BRACES
-    assert json.loads(documents.export([view.id]))['task_spec']['prompt'] == BRACES
+    assert documents.tasks([view.id])[0].task_spec.prompt == BRACES
     assert documents.list(DocumentQuery(search='{{name}} 100%')).total == 1
 
 
@@ -189,46 +192,83 @@ def test_lists_search_filter_sort_and_page(documents: Documents) -> None:
     assert documents.list(DocumentQuery(search='übung TEST_ADD')).total == 5
     assert documents.list(DocumentQuery(search='100%')).rows[0].id == other.id
     assert documents.list(DocumentQuery(search='10_%')).total == 0
-    assert documents.list(DocumentQuery(topic='MATH')).total == 5
+    assert documents.list(DocumentQuery(topics=('MATH',))).total == 5
     assert documents.list(DocumentQuery(checker='script')).total == 1
     page = documents.list(DocumentQuery(status='published', sort='title', descending=False, page=2, per_page=2))
     assert [row.title for row in page.rows] == ['Übung 2', 'Übung 3']
     assert (page.total, page.counts) == (5, {'draft': 1, 'published': 5})
-    assert documents.topics() == ('math', 'Ä')
+    assert documents.topics() == {'math': 5, 'Ä': 5}
 
 
-def test_an_import_says_what_became_of_each_line(documents: Documents) -> None:
-    lines = [
-        json.dumps({'task_spec': SPEC, 'title': 'One'}),
-        json.dumps(SPEC),
-        '',
-        '{not json',
-        json.dumps({**SPEC, 'prompt': 'First line\nsecond'}),
-        json.dumps({**SPEC, 'prompt': '', 'setup_files': {'/tmp/abs.txt': ''}}),
-    ]
-    report = documents.import_tasks('\n'.join(lines), topics=['imported'])
-    assert [(row.line, row.status) for row in report.rows] == [
-        (1, 'new'), (2, 'same'), (4, 'refused'), (5, 'new'), (6, 'refused')
-    ]  # fmt: skip
-    assert report.rows[1].id == report.rows[0].id
-    assert documents.get(report.rows[3].id).title == 'First line'
-    assert {field.loc for field in report.rows[4].errors} == {'prompt', 'setup_files'}
-    assert documents.list(DocumentQuery(topic='imported')).total == 2
-    assert documents.import_tasks('\n'.join(lines)).count('new') == 0
+@pytest.mark.parametrize(
+    ('typed', 'found'),
+    [
+        ('pag', 'Fix paginate()'), ('AGINAT', 'Fix paginate()'), ('paginate fix', 'Fix paginate()'), ('fix menu', None),
+        ('café', 'Menu'), ('CAFE', 'Menu'), ('strasse', 'Menu'), ('漢', '漢字'), ('字', '漢字'), ('网', None),
+        ('8S', 'k8s'), ('src/app.py', 'k8s'), ('sort -u', 'k8s'), ('nètwork', 'k8s'),
+    ],
+)  # fmt: skip
+def test_what_is_typed_is_found_anywhere_without_case_or_accents(
+    documents: Documents, typed: str, found: str | None
+) -> None:
+    documents.create(title='Fix paginate()')
+    documents.create(title='Menu', raw={'prompt': 'Ein Cafe\u0301 in der Hauptstraße'})
+    documents.create(title='漢字')
+    files = {**SPEC, 'setup_files': {'src/app.py': 'secret'}, 'setup_commands': ['sort -u x']}
+    documents.create(title='k8s', raw=files, topics=['Network'])
+    assert [row.title for row in documents.list(DocumentQuery(search=typed)).rows] == ([found] if found else [])
+    assert documents.list(DocumentQuery(search='secret')).total == 0, 'what is in files is not looked at'
 
 
-def test_an_export_can_be_imported_elsewhere(documents: Documents, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    'typed',
+    ['"', '""', '" OR "', "'; DROP TABLE document; --", 'a AND', 'NOT', 'NEAR(a b)', 'text:x', '*', 'abc*', '^abc', '(',
+     '{', 'a -b', '\0', 'ab\0cd', '\ud83d', '\x1f', '%', '_', '\\', 'x' * 100_000, 'a ' * 50_000, 'abc ' * 50_000],
+    ids=lambda typed: ascii(typed)[:12],
+)  # fmt: skip
+def test_no_text_is_a_faulty_search(documents: Documents, typed: str) -> None:
+    documents.create(title='Something else')
+    assert documents.list(DocumentQuery(search=typed, topics=(typed,), without_topics=(typed,))).total == 0
+    assert documents.ids(DocumentQuery(search=typed)) is not None
+
+
+def test_filters_by_topics_and_certificates_are_exact(documents: Documents, database: Database) -> None:
+    certificates = Certificates(database, Settings(home=Path('unused')))
+    ids = {}
+    for number, (title, topics) in enumerate(
+        {'certified': ('a', 'b'), 'failed': ('a',), 'stale': ('ab',), 'solved': ('b',), 'uncertified': ()}.items()
+    ):
+        view = documents.create(task(number), title=title, topics=topics)
+        ids[title] = view.id
+        if title != 'uncertified':
+            state: Any = 'failed' if title == 'failed' else 'certified'
+            certificates.keep(
+                Certificate(
+                    state=state, hash=view.hash, evidence=evidence_hash(()), probes=(), isolation='bubblewrap',
+                    created_at=datetime.now(UTC), duration_ms=1,
+                )
+            )  # fmt: skip
+    stale, solved = documents.get(ids['stale']), documents.get(ids['solved'])
+    documents.save_draft(stale.id, {**stale.draft, 'prompt': 'Another'}, revision=stale.revision)
     solution = {'kind': 'reference', 'steps': [{'tool': 'read_file', 'args': {'path': 'a'}}]}
-    view = documents.create(task(1, topics=['t'], solutions=[solution], notes='n'))
-    path = tmp_path / 'tasks.jsonl'
-    path.write_text(documents.export(), encoding='utf-8')
-    other = Database(f'sqlite:///{tmp_path / "other.db"}')
-    other.migrate()
-    (row,) = Documents(other).import_tasks(path).rows
-    copy = Documents(other).get(row.id)
-    other.close()
-    same = {'title', 'topics', 'draft', 'hash', 'solutions', 'notes'}
-    assert copy.model_dump(include=same) == view.model_dump(include=same)
+    documents.update(solved.id, solutions=[solution], revision=solved.revision)
+
+    def titles(**query: Any) -> set[str]:
+        return {row.title for row in documents.list(DocumentQuery(**query)).rows}
+
+    assert titles(certificate='stale') == {'stale', 'solved'}
+    for state in ('certified', 'failed', 'uncertified'):
+        assert titles(certificate=state) == {state}
+        page = documents.list(DocumentQuery(certificate=state))
+        assert (page.total, page.counts, page.rows[0].certificate) == (1, {'draft': 1, 'published': 0}, state)
+        assert certificates.state(ids[state]) == state
+    assert titles(topics=('a',)) == {'certified', 'failed'}
+    assert titles(topics=('a', 'b')) == {'certified'}
+    assert titles(topics=('b',), without_topics=('a',)) == {'solved'}
+    assert titles(without_topics=('a', 'b')) == {'stale', 'uncertified'}
+    assert documents.ids(DocumentQuery(topics=('a',), sort='title', descending=False, per_page=1)) == (
+        ids['certified'], ids['failed']
+    )  # fmt: skip
 
 
 def test_only_published_tasks_are_frozen_for_a_run(documents: Documents) -> None:
@@ -247,5 +287,5 @@ def test_the_tutorial_is_loaded_once(documents: Documents) -> None:
     first = samples.load_tutorial(documents)
     assert samples.load_tutorial(documents) == first
     train, held_out = first
-    assert documents.list(DocumentQuery(topic=samples.TUTORIAL)).total >= len(train)
+    assert documents.list(DocumentQuery(topics=(samples.TUTORIAL,))).total >= len(train)
     assert {task.id for task in documents.published()} == {*train, *held_out}

@@ -1,21 +1,28 @@
 """The store: one writer at a time who waits, foreign keys that hold, migrations that fit the tables."""
 
+import json
 import sqlite3
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import text
-from sqlmodel import SQLModel
+from sqlalchemy import func, text
+from sqlmodel import SQLModel, select
 from stand_in import task
 
-from studio.documents import Documents
-from studio.store.database import Busy, Database
+from studio.documents import DocumentQuery, Documents
+from studio.store.database import MIGRATIONS, Busy, Database
 from studio.store.ids import is_id, new_id
+from studio.store.tables import DocumentNumberTable, DocumentTable
 from trainer.errors import StoreError
+from trainer.task import content_hash
+
+REFERENCE = {'kind': 'reference', 'steps': [{'tool': 'read_file', 'args': {'path': 'ä'}}]}
 
 
 def test_sqlite_is_opened_as_several_writers_need(database: Database) -> None:
@@ -28,9 +35,55 @@ def test_sqlite_is_opened_as_several_writers_need(database: Database) -> None:
 
 
 def test_the_migrations_make_exactly_the_tables(database: Database) -> None:
+    def ours(name: str | None, kind: str, _: object) -> bool:
+        return kind != 'table' or not str(name).startswith('document_search')
+
     with database.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+        context = MigrationContext.configure(connection, opts={'include_name': ours})
+        assert compare_metadata(context, SQLModel.metadata) == []
     database.migrate()
+
+
+def test_an_older_file_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """A file of revision 0002, as it was written then: its texts are folded anew, and found."""
+    database = Database(f'sqlite:///{tmp_path / "old.db"}')
+    config = Config()
+    config.set_main_option('script_location', str(MIGRATIONS))
+    solutions = [solution.model_dump(mode='json') for solution in task(solutions=[REFERENCE]).solutions]
+    with database.engine.execution_options(writes=True).connect() as connection:
+        config.attributes['connection'] = connection
+        command.upgrade(config, '0002')
+    with sqlite3.connect(tmp_path / 'old.db') as old:
+        for number, deleted in enumerate((None, '2026-01-02 00:00:00')):
+            row = (f'{number:026}', 'Übung', '["Ämter"]', json.dumps(solutions), 'übung\nprüfe\x1fämter\x1f', deleted)
+            old.execute(
+                "INSERT INTO document VALUES (?1, 'local', 'local', ?2, ?3, 'draft', '', '{}', ?4, 'script', 0, ?5, "
+                "NULL, '', 1, '2026-01-01 00:00:00', '2026-01-01 00:00:00', ?6)",
+                row,
+            )
+    old.close()
+    database.migrate()
+    documents = Documents(database)
+    for query in ({'search': 'PRUFE'}, {'search': 'ubung amter'}, {'topics': ('ämter',)}):
+        assert [row.title for row in documents.list(DocumentQuery(**query)).rows] == ['Übung'], query
+    with database.read() as session:
+        assert {row.evidence for row in session.exec(select(DocumentTable))} == {content_hash(solutions)}
+        assert session.exec(select(func.count()).select_from(DocumentNumberTable)).one() == 2
+    database.close()
+
+
+def test_the_index_follows_rows_and_outlives_their_numbers(database: Database, tmp_path: Path) -> None:
+    documents = Documents(database)
+    first, second = (documents.create(task(number), title=f'Name {number}') for number in (1, 2))
+    with sqlite3.connect(tmp_path / 'studio.db') as other:
+        other.execute('PRAGMA foreign_keys=ON')
+        other.execute('DELETE FROM document WHERE id = ?', (first.id,))
+    other.execute('VACUUM')
+    other.close()
+    documents.update(second.id, title='Zweiter', revision=second.revision)
+    third = documents.create(task(3), title='Dritter')
+    found = {word: documents.ids(DocumentQuery(search=word)) for word in ('name', 'zweiter', 'dritter')}
+    assert found == {'name': (), 'zweiter': (second.id,), 'dritter': (third.id,)}
 
 
 def test_a_save_waits_for_another_writer(database: Database, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ context.configure(
     target_metadata=SQLModel.metadata,
     render_as_batch=True,
     user_module_prefix='tables.',
+    include_name=lambda name, type_, _: type_ != 'table' or not str(name).startswith('document_search'),
 )
 with context.begin_transaction():
     context.run_migrations()
