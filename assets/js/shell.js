@@ -42,13 +42,11 @@
       going = Date.now();
     } else if (key === "/") {
       const box = find("[data-search] input, input[data-search]");
-      if (!box) return;
+      if (!box) return press(event, '[data-key="/"]');
       event.preventDefault();
       box.focus();
       box.select();
-    } else if (key === "x") {
-      document.querySelector(".q-table tr:hover .q-checkbox")?.click();
-    } else if (key.length === 1 || key === "escape") {
+    } else if (key.length === 1 || key === "escape" || key === "delete") {
       press(event, `[data-key="${CSS.escape(key)}"]`);
     }
   });

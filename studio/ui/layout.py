@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from nicegui import app, run, ui
 
 from studio.documents import DocumentQuery
+from studio.run_views import RunQuery
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider, kbd, spacer
-from studio.ui.components.palette import Palette, show_keys
+from studio.ui.components.palette import Command, Palette, show_keys
 from studio.ui.components.rail import Badge, Facts, Rail
 from studio.ui.components.wording import size
 
@@ -41,11 +43,11 @@ class Shell:
             .props('width=200 behavior=desktop')
         ):
             self.rail = Rail()
-        self.palette = Palette(self._find_tasks, self.new_task)
+        self.palette = Palette(self._find)
         content = ui.element('div').classes('content')
         ui.skip_link('Skip to content', target=content)
         with content:
-            _Pages(self, dict(pages), data={'studio': studio, 'shell': self})
+            self._pages = _Pages(self, dict(pages), data={'studio': studio, 'shell': self})
         ui.context.client.sub_pages_router.on_path_changed(self._left)
         ui.context.client.on_delete(lambda: self._left(''))
         self.rail.mark(ui.context.client.sub_pages_router.current_path)
@@ -75,8 +77,9 @@ class Shell:
             if not any('sp' in child.classes for child in self.header.default_slot.children):
                 spacer()
             divider()
-            with Button(kind='gho sm', label='Command palette', key='mod+k', on_click=self.palette.open):
+            with Button(kind='gho sm', label='Command palette', key='mod+k') as button:
                 kbd('modK')
+            button.on('click', lambda event: self.palette.open(event.args), js_handler='() => emit(rlvrActions())')
             self._theme_button()
 
     def on_theme(self, call: Callable[[bool], Any]) -> None:
@@ -128,10 +131,18 @@ class Shell:
         if view is not None:
             ui.navigate.to(f'/tasks/{view.id}')
 
-    async def _find_tasks(self, text: str) -> list[tuple[str, str]]:
-        """Title and path of the tasks that fit what was typed into the palette."""
-        page = await run.io_bound(self.studio.documents.list, DocumentQuery(search=text, per_page=8))
-        return [(row.title or 'Untitled task', f'/tasks/{row.id}') for row in page.rows] if page else []
+    def address(self, path: str, *, step: bool) -> None:
+        """Say in the address what the page shows now, without drawing it anew; going back undoes a ``step``."""
+        if path == self._pages.path:
+            return
+        self._pages.moved(path)
+        call = 'pushState' if step else 'replaceState'
+        ui.run_javascript(f'history.{call}({{page: {json.dumps(path)}}}, "", {json.dumps(path)})')
+
+    async def _find(self, text: str) -> list[tuple[str, list[Command]]]:
+        """The tasks and runs that fit what was typed into the palette."""
+        found = await run.io_bound(_find, self.studio, text)
+        return found or []
 
 
 class _Pages(ui.sub_pages):
@@ -140,6 +151,16 @@ class _Pages(ui.sub_pages):
     def __init__(self, shell: Shell, routes: dict[str, Callable[..., Any]], data: dict[str, Any]) -> None:
         self._shell = shell
         super().__init__(routes, data=data)
+
+    @property
+    def path(self) -> str:
+        """The address of what is shown."""
+        return self._router.current_path
+
+    def moved(self, path: str) -> None:
+        """Take another address for what is shown, so that going back from it draws the page anew."""
+        self._router.current_path = path
+        self._match = self._find_matching_path()
 
     def _render_404(self) -> None:
         self._cancel_active_tasks()  # The page of the part of the address that fits is being drawn already.
@@ -169,11 +190,20 @@ def _facts(studio: Studio) -> Facts:
     """Read what the rail shows (three short queries); called off the event loop."""
     active = studio.runs.active()
     return Facts(
-        tasks=studio.documents.list(DocumentQuery(per_page=1)).total,
+        tasks=studio.documents.count(),
         adapters=studio.results.count(),
         live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
         sandbox=sandbox_badge(studio.sandbox.report),
     )
+
+
+def _find(studio: Studio, text: str) -> list[tuple[str, list[Command]]]:
+    tasks = studio.documents.list(DocumentQuery(search=text, per_page=8)).rows
+    runs = studio.runs.list(RunQuery(search=text, per_page=5)).rows if text else ()
+    return [
+        ('Tasks', [Command(row.title.strip() or 'Untitled task', 'file-text', f'/tasks/{row.id}') for row in tasks]),
+        ('Runs', [Command(found.name, 'activity', f'/runs/{found.id}') for found in runs]),
+    ]
 
 
 def _say_too_large(count: int) -> None:

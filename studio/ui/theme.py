@@ -14,8 +14,16 @@ from studio.ui.components.elements import sprite
 from trainer.errors import FieldsError, RlvrError
 
 ASSETS = Path(__file__).resolve().parents[2] / 'assets'
-STYLES = ('css/tokens.css', 'css/quasar.css', 'css/studio.css', 'css/studio-runs.css')
-SCRIPTS = ('js/shell.js',)
+STYLES = (
+    'css/tokens.css',
+    'css/quasar.css',
+    'css/studio.css',
+    'css/studio-runs.css',
+    'css/studio-editor.css',
+    'css/studio-tasks.css',
+    'css/studio-import.css',
+)
+SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js')
 REPEAT_S = 60
 TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
 

@@ -105,7 +105,13 @@ class Button(ui.element):
 
     def enable(self) -> None:
         """Switch the button on."""
-        self.props(remove='disabled title')
+        self.props(remove='disabled')
+        self._props['title'] = self._props.get('aria-label', '')
+        self.update()
+
+    def off(self, reason: str) -> None:
+        """Switch the button off with a reason, or on without one."""
+        self.disable(reason) if reason else self.enable()
 
 
 def kbd(keys: str) -> Text:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from nicegui import ui
+from nicegui import events, ui
 
 from studio.ui.components.elements import Icon, Text
+
+MANY: Final = 10
+"""A menu with more choices than this gets a box to look for one."""
 
 
 @dataclass(frozen=True)
@@ -73,56 +77,104 @@ class Segmented(ui.element):
 
 
 class FilterPill(ui.element):
-    """A dashed pill that adds a filter; once set it is solid and carries a cross. Empty text is "not set"."""
+    """A dashed pill that adds a filter; once set it says so, opens to be changed, and carries a cross.
+
+    Empty text is "not set". With ``can_exclude`` its menu can turn "is" into "is not": ``excludes`` says which.
+    ``before_open`` reads what the choices rest on.
+    """
 
     def __init__(
-        self, name: str, choices: Callable[[], Sequence[Choice]], value: str, *, on_change: Callable[[str], Any]
+        self,
+        name: str,
+        choices: Callable[[], Sequence[Choice]],
+        value: str = '',
+        *,
+        on_change: Callable[[FilterPill], Any],
+        can_exclude: bool = False,
+        excludes: bool = False,
+        before_open: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        super().__init__('button')
-        self.props('type=button aria-haspopup=true').classes('pill')
-        self._name, self._choices, self._on_change = name, choices, on_change
-        self.value = value
+        super().__init__('span')
+        self.classes('pill')
+        self._name, self._choices, self._on_change, self._can_exclude = name, choices, on_change, can_exclude
+        self.value, self.excludes, self._before_open = value, excludes, before_open
         with self:
-            self._inside = ui.element('span').classes('hs hs-6')
-            self._menu = ui.menu().props('no-parent-event').classes('menu')
-        self.on('click', self._click, args=[])
+            with ui.element('button').props('type=button aria-haspopup=menu').classes('in') as self._button:
+                self._inside = ui.element('span').classes('hs hs-6')
+                self._menu = ui.menu().props('no-parent-event').classes('menu')
+            self._cross = ui.element('button').props('type=button').classes('in')
+            with self._cross:
+                Icon('x', 'ic-xs')
+        self._button.on('click', self._open, args=[])
+        self._cross.on('click', lambda: self.pick(''), args=[])
         self._draw()
-
-    def _click(self) -> Any:
-        if self.value:
-            return self.pick('')
-        self._menu.clear()
-        with self._menu:
-            for choice in self._choices():
-                with ui.element('div').classes('mi').props('role=menuitem tabindex=0') as row:
-                    if choice.icon:
-                        Icon(choice.icon, 'ic-s')
-                    Text(choice.label)
-                row.on('click', lambda picked=choice.value: self.pick(picked), args=[])
-                row.on('keydown.enter', lambda picked=choice.value: self.pick(picked), args=[])
-            if not self._choices():
-                Text('Nothing to pick from', 'div', 'mi t3')
-        self._menu.open()
-        return None
 
     def pick(self, value: str) -> Any:
         """Set the filter and tell."""
         self._menu.close()
         self.value = value
         self._draw()
-        return self._on_change(value)
+        return self._on_change(self)
+
+    async def _open(self) -> None:
+        if self._before_open is not None:
+            await self._before_open()
+        choices = self._choices()
+        self._menu.clear()
+        with self._menu:
+            if self._can_exclude and self.value:
+                self._item('is' if self.excludes else 'is not', 'equal' if self.excludes else 'ban', self._turn)
+                ui.element('div').classes('menu-line').props('role=separator')
+            if len(choices) > MANY:
+                box = ui.input(placeholder='Find').props('dense borderless').classes('menu-find')
+                box.props['aria-label'] = f'Find in {self._name}'
+                box.on_value_change(lambda event: self._list(choices, event))
+            self._rows = ui.element('div').classes('menu-rows')
+        self._list(choices)
+        self._menu.open()
+
+    def _list(
+        self, choices: Sequence[Choice], event: events.ValueChangeEventArguments[str | None] | None = None
+    ) -> None:
+        word = (event.value or '').casefold() if event is not None else ''
+        self._rows.clear()
+        with self._rows:
+            fitting = [choice for choice in choices if word in choice.label.casefold()]
+            for choice in fitting:
+                row = self._item(choice.label, choice.icon, partial(self.pick, choice.value))
+                row.props(f'role=menuitemradio aria-checked={"true" if choice.value == self.value else "false"}')
+                if choice.count is not None:
+                    with row:
+                        Text(str(choice.count), classes='end t3 num')
+            if not fitting:
+                Text('Nothing to pick from', 'div', 'mi t3')
+
+    def _item(self, label: str, icon: str, act: Callable[[], Any]) -> ui.element:
+        with ui.element('div').classes('mi').props('role=menuitem tabindex=0') as row:
+            if icon:
+                Icon(icon, 'ic-s')
+            Text(label)
+        row.on('click', act, args=[])
+        row.on('keydown.enter', act, args=[])
+        return row
+
+    def _turn(self) -> Any:
+        self.excludes = not self.excludes
+        return self.pick(self.value)
 
     def _draw(self) -> None:
+        verb = 'is not' if self.excludes else 'is'
         self.classes(add='on') if self.value else self.classes(remove='on')
-        self.props['aria-label'] = (
-            f'Remove the filter {self._name}: {self.value}' if self.value else f'Filter: {self._name}'
+        self._button.props['aria-label'] = (
+            f'{self._name} {verb} {self.value}' if self.value else f'Filter: {self._name}'
         )
+        self._cross.props['aria-label'] = f'Remove the filter {self._name}: {self.value}'
+        self._cross.set_visibility(bool(self.value))
         self._inside.clear()
         with self._inside:
             if self.value:
-                Text(f'{self._name} is')
-                Text(self.value, 'b')
-                Icon('x', 'ic-xs')
+                Text(f'{self._name} {verb}')
+                Text(self.value, 'b', 'ell')
             else:
                 Icon('plus', 'ic-xs')
                 Text(self._name)

@@ -1,8 +1,11 @@
-"""The table of tasks: one page of rows from the server, multi-select, a menu for each row. Cell text is never HTML."""
+"""The table of tasks: one page of rows from the server, many to pick, a menu for each row. Cell text is never HTML.
+
+Keys and picking a range are in ``assets/js/rows.js``, which tells of them by two events on the frame around the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from nicegui import events, ui
@@ -10,35 +13,20 @@ from nicegui import events, ui
 from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, SPRITE
 
+
+def _column(name: str, label: str, field: str = '', classes: str = '', **more: Any) -> dict[str, Any]:
+    both = {'classes': classes, 'headerClasses': classes} if classes else {}
+    return {'name': name, 'label': label, 'field': field or name, 'align': 'left', **both, **more}
+
+
 COLUMNS: Final = (
-    {'name': 'title', 'label': 'Task', 'field': 'title', 'align': 'left', 'sortable': True, 'classes': 'col-title'},
-    {'name': 'checker', 'label': 'Checker', 'field': 'checker', 'align': 'left', 'sortable': True},
-    {
-        'name': 'certificate',
-        'label': 'Certificate',
-        'field': 'certificate',
-        'align': 'left',
-        'classes': 'col-cert',
-        'headerClasses': 'col-cert',
-    },
-    {
-        'name': 'topics',
-        'label': 'Topics',
-        'field': 'id',
-        'align': 'left',
-        'classes': 'col-topics',
-        'headerClasses': 'col-topics',
-    },
-    {
-        'name': 'version',
-        'label': 'Version',
-        'field': 'version',
-        'align': 'right',
-        'classes': 'col-ver',
-        'headerClasses': 'col-ver',
-    },
-    {'name': 'updated', 'label': 'Updated', 'field': 'updated', 'align': 'left', 'sortable': True},
-    {'name': 'menu', 'label': '', 'field': 'id', 'align': 'right', 'classes': 'col-menu'},
+    _column('title', 'Task', classes='col-title', sortable=True),
+    _column('checker', 'Checker', sortable=True),
+    _column('certificate', 'Certificate', classes='col-cert'),
+    _column('topics', 'Topics', 'id', classes='col-topics'),
+    _column('version', 'Version', classes='col-ver', align='right'),
+    _column('updated', 'Updated', sortable=True),
+    _column('menu', '', 'id', classes='col-menu', align='right'),
 )
 
 ACTIONS: Final = (
@@ -54,8 +42,13 @@ def _svg(name: str, classes: str = 'ic') -> str:
     return f'<svg class="{classes}" viewBox="0 0 24 24" aria-hidden="true"><use href="{SPRITE}#{name}"></use></svg>'
 
 
+_PICK: Final = """<q-checkbox v-model="props.selected" :aria-label="'Select ' + props.row.title" />"""
+
+_PICK_ALL: Final = '<q-checkbox v-model="props.selected" aria-label="Select every task on this page" />'
+
 _TITLE: Final = """<q-td :props="props"><span class="tt">
-<a class="ell" :href="'/tasks/' + props.row.id" :title="props.row.title">{{ props.row.title }}</a>
+<a class="ell" :href="'/tasks/' + props.row.id" :data-row="props.row.id" :title="props.row.title">{{
+props.row.title }}</a>
 <span v-if="props.row.draft" class="chip out">Draft</span>
 <span v-if="props.row.problems" class="chip warn">{{ props.row.problems }}</span></span></q-td>"""
 
@@ -80,12 +73,16 @@ _UPDATED: Final = (
     """<q-td :props="props" class="t3 t-small"><span :title="props.row.moment">{{ props.row.updated }}</span></q-td>"""
 )
 
-_HEADER: Final = f"""<q-th :props="props">{{{{ props.col.label }}}}
+_SORTED: Final = "(props.col.__thClass || '')"
+_HEADER: Final = f"""<q-th :props="props" :aria-sort="{_SORTED}.includes('sorted')
+? ({_SORTED}.includes('sort-desc') ? 'descending' : 'ascending') : undefined">
 <span v-if="!props.col.label" class="sr">Actions</span>
-<span v-if="props.col.sortable" class="arrow">{_svg('arrow-up', 'ic ic-xs')}</span></q-th>"""
+<button v-else-if="props.col.sortable" type="button" class="sort">{{{{ props.col.label }}}}
+<span class="arrow">{_svg('arrow-up', 'ic ic-xs')}</span></button>
+<template v-else>{{{{ props.col.label }}}}</template></q-th>"""
 
 _MENU: Final = (
-    '<q-td :props="props"><button class="btn gho icn z-sm more" type="button" '
+    '<q-td :props="props"><button class="btn gho icn z-sm more" type="button" aria-haspopup="menu" '
     ':aria-label="\'More actions for \' + props.row.title">'
     + _svg('ellipsis')
     + '<q-menu class="menu" anchor="bottom right" self="top right">'
@@ -100,7 +97,11 @@ _MENU: Final = (
 
 
 class TaskTable:
-    """Rows are dictionaries with ``id title draft problems checker certificate topics version hash updated moment``."""
+    """Rows are dictionaries with ``id title draft problems checker certificate topics version hash updated moment``.
+
+    ``on_pick(ids, picked)`` tells which rows of this page were picked or let go; ``on_action`` gets one of ``ACTIONS``
+    and an id.
+    """
 
     def __init__(
         self,
@@ -108,21 +109,25 @@ class TaskTable:
         sort: str,
         descending: bool,
         on_sort: Callable[[str, bool], Any],
-        on_select: Callable[[Sequence[str]], Any],
+        on_pick: Callable[[Sequence[str], bool], Any],
         on_action: Callable[[str, str], Any],
     ) -> None:
-        self._on_sort, self._on_select, self._on_action = on_sort, on_select, on_action
-        self._table: ui.table = ui.table(
-            columns=[dict(column) for column in COLUMNS],
-            rows=[],
-            row_key='id',
-            selection='multiple',
-            pagination={'sortBy': sort, 'descending': descending, 'page': 1, 'rowsPerPage': 0, 'rowsNumber': 0},
-            on_select=lambda _: self._on_select([row['id'] for row in self._table.selected]),
-        )
+        self._on_sort, self._on_pick, self._on_action = on_sort, on_pick, on_action
+        with ui.element('div').props('data-rows') as frame:
+            self._table: ui.table = ui.table(
+                columns=[dict(column) for column in COLUMNS],
+                rows=[],
+                row_key='id',
+                selection='multiple',
+                pagination={'sortBy': sort, 'descending': descending, 'page': 1, 'rowsPerPage': 0, 'rowsNumber': 0},
+            )
+        frame.on('rows-pick', self._ticked, js_handler='(event) => emit(event.detail)')
+        frame.on('rows-act', self._acted, js_handler='(event) => emit(event.detail)')
         self._table.props('flat dense hide-pagination hide-bottom binary-state-sort').classes('tasks w-full')
         self._table.props['aria-label'] = 'Tasks'
         for slot, template in (
+            ('header-selection', _PICK_ALL),
+            ('body-selection', _PICK),
             ('header-cell', _HEADER),
             ('body-cell-title', _TITLE),
             ('body-cell-checker', _CHECKER),
@@ -134,28 +139,43 @@ class TaskTable:
         ):
             self._table.add_slot(slot, template)
         self._table.on('request', self._requested)
-        self._table.on('act', lambda event: self._on_action(event.args['act'], event.args['id']))
+        self._table.on('selection', self._ticked, js_handler='(event) => emit({ids: event.keys, on: event.added})')
+        self._table.on('act', self._acted)
         self._table.on(
             'rowClick',
             lambda event: self._on_action('open', event.args),
             js_handler="(event, row) => { if (!event.target.closest('a, button, .q-checkbox, .q-menu')) emit(row.id) }",
         )
 
-    def show(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Show a page of rows; the selection survives by id."""
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the rows on this page."""
+        return [str(row['id']) for row in self._table.rows]
+
+    def show(self, rows: Sequence[dict[str, Any]], picked: Iterable[str]) -> None:
+        """Show a page of rows, with those picked that are on it."""
         for row in rows:
             row['icon'] = CHECKER_ICONS.get(row['checker'], 'circle-help')
             row['seal'] = dict(zip(('word', 'kind', 'icon'), SEALS[row['certificate']], strict=True))
         self._table.rows = list(rows)
+        self.mark(picked)
+
+    def mark(self, picked: Iterable[str]) -> None:
+        """Show which rows are picked."""
+        picked = set(picked)
+        self._table.selected = [row for row in self._table.rows if row['id'] in picked]
 
     def title_of(self, id: str) -> str:
         """The title of a row on this page, else its id."""
         return next((str(row['title']) for row in self._table.rows if row['id'] == id), id)
 
-    def clear_selection(self) -> None:
-        """Select nothing."""
-        self._table.selected = []
-        self._on_select([])
+    def _ticked(self, event: events.GenericEventArguments) -> Any:
+        return self._on_pick([str(id) for id in event.args['ids']], bool(event.args['on']))
+
+    def _acted(self, event: events.GenericEventArguments) -> Any:
+        if event.args['act'] in {act for act, *_ in ACTIONS}:
+            return self._on_action(event.args['act'], event.args['id'])
+        return None
 
     def _requested(self, event: events.GenericEventArguments) -> Any:
         wanted = event.args['pagination']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,14 +44,18 @@ class Start:
 
 async def page(shell: Shell, tasks: str = '', copy: str = '') -> None:
     """Draw the page; ``tasks`` picks tasks by their ids, ``copy`` takes over what a run had."""
-    found = await background.io_bound(read_start, shell.studio, copy)
+    picked = [id for id in tasks.split(',') if id]
+    found = await background.io_bound(read_start, shell.studio, copy, picked)
     if found is not None:
-        LaunchScreen(shell, found, [id for id in tasks.split(',') if id])
+        LaunchScreen(shell, found, picked)
 
 
-def read_start(studio: Studio, copy: str) -> Start:
+def read_start(studio: Studio, copy: str, picked: Sequence[str] = ()) -> Start:
     """Read the published tasks, the runs to measure by, and the run to copy."""
     rows = studio.documents.list(DocumentQuery(status='published', sort='title', descending=False, per_page=1000)).rows
+    # The list is cut off; what was picked in the library must be in it all the same.
+    left = set(picked[:1000]) - {row.id for row in rows}
+    rows += tuple(row for row in studio.documents.rows(sorted(left)) if row.status == 'published') if left else ()
     measured = _measured(studio)
     copied, ids = None, None
     if copy:

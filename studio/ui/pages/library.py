@@ -1,29 +1,28 @@
-"""The library: every task, searched, filtered and sorted on the server; what can be done with one or many of them."""
+"""The library: every task, searched, filtered, sorted and paged on the server; the address says what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
 from nicegui import events, run, ui
 
-from studio.documents import DocumentPage, DocumentQuery, Documents
+from studio.document_views import CertificateState, DocumentPage, DocumentQuery, DocumentRow, Status
 from studio.services import Studio
-from studio.ui import theme
 from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.task_table import TaskTable
 from studio.ui.components.wording import ago, plural
 from studio.ui.layout import Shell
-from studio.ui.pages.library_certify import CertifyBar
 from studio.ui.pages.library_import import open_import
+from studio.ui.pages.library_selection import Selection
 from studio.ui.pages.library_start import draw_start
-from trainer.errors import TaskError
 
 PER_PAGE: Final = 50
-_STATUSES: Final = ('', 'draft', 'published')
+SEARCH: Final = 'Search title, prompt, file name or command'
+_SORTS: Final = ('updated', 'title', 'checker')
 
 
 async def page(
@@ -33,34 +32,55 @@ async def page(
     status: str = '',
     checker: str = '',
     topic: str = '',
+    without: str = '',
     certificate: str = '',
+    sort: str = '',
+    order: str = '',
+    page: str = '',
 ) -> None:
-    """Draw the library, or the three ways to begin while there is no task."""
-    everything = await run.io_bound(studio.documents.list, DocumentQuery(per_page=1))
-    if everything is None:
-        return
-    if not everything.total:
-        draw_start(shell, studio)
-        return
-    topics = await run.io_bound(studio.documents.topics)
+    """Draw the library, or the three ways to begin while there is no task. Topics are one a line."""
     wanted: dict[str, Any] = {
         'search': search,
-        'status': status if status in _STATUSES and status else None,
+        'status': status if status in get_args(Status) else None,
         'checker': checker if checker in CHECKER_ICONS else None,
-        'topic': topic or None,
-        'certificate': certificate if certificate in SEALS else None,
+        'topics': tuple(filter(None, topic.split('\n'))),
+        'without_topics': tuple(filter(None, without.split('\n'))),
+        'certificate': certificate if certificate in get_args(CertificateState) else None,
+        'sort': sort if sort in _SORTS else 'updated',
+        'page': int(page) if page.isdecimal() and 0 < int(page) < 10**6 else 1,
     }
-    query = DocumentQuery(**wanted, per_page=PER_PAGE)
-    await _Library(shell, studio, query, topics or ()).load()
+    query = DocumentQuery(**wanted, descending=_descending(wanted['sort'], order), per_page=PER_PAGE)
+    found = await run.io_bound(_read, studio, query)
+    if found is None:
+        return
+    everything, shown = found
+    if not everything:
+        draw_start(shell, studio)
+        return
+    library = _Library(shell, studio, query)
+    library.show(everything, shown)
+
+
+def _descending(sort: str, order: str) -> bool:
+    return order != 'up' if sort == 'updated' else order == 'down'
+
+
+def _read(studio: Studio, query: DocumentQuery) -> tuple[int, DocumentPage]:
+    """How many documents there are in all, and the page that is asked for; past the end it is the last one."""
+    everything = studio.documents.count()
+    shown = studio.documents.list(query)
+    if not shown.rows and query.page > 1:
+        last = max(1, -(-shown.total // query.per_page))
+        shown = studio.documents.list(query.model_copy(update={'page': last}))
+    return everything, shown
 
 
 class _Library:
-    """One tab's view of the library: its query, its page of rows, its selection."""
+    """One tab's view of the library: its query, its page of rows, what is picked."""
 
-    def __init__(self, shell: Shell, studio: Studio, query: DocumentQuery, topics: Sequence[str]) -> None:
-        self._shell, self._documents, self._query, self._topics = shell, studio.documents, query, topics
-        self._studio = studio
-        self._picked: list[str] = []
+    def __init__(self, shell: Shell, studio: Studio, query: DocumentQuery) -> None:
+        self._shell, self._studio, self._documents, self._query = shell, studio, studio.documents, query
+        self._topics: Mapping[str, int] = {}
         self._draw_topbar()
         with ui.element('div').classes('main flush'):
             self._draw_filters()
@@ -68,34 +88,61 @@ class _Library:
                 sort=query.sort,
                 descending=query.descending,
                 on_sort=self._sort,
-                on_select=self._select,
+                on_pick=lambda ids, on: self._selection.pick(ids, on),
                 on_action=self._act,
             )
-            self._nothing = ui.element('div').classes('nothing empty')
-            with self._nothing:
-                Icon('search', 'ic-l t3')
-                Text('No task fits the search and the filters.')
-                Button('Show all tasks', kind='sm', on_click=lambda: ui.navigate.to('/?all=1'))
+            self._draw_nothing()
             self._draw_pager()
-            self._draw_bulk()
+            self._selection = Selection(shell, studio, on_changed=self._changed, on_picked=self._mark)
+        self._page = DocumentPage(rows=(), total=0, counts={})
 
     async def load(self) -> None:
-        """Read the page that the query asks for and show it."""
-        page = await run.io_bound(self._documents.list, self._query)
-        if page is None:
-            return
-        self._table.show([_row(row) for row in page.rows])
-        self._nothing.set_visibility(not page.rows)
-        self._count.set_text(str(sum(page.counts.values())))
-        self._status.set_counts({'': sum(page.counts.values())} | page.counts)
-        self._show_pager(page)
+        """Read the page that the query asks for and show it, unless another one was asked for meanwhile."""
+        query = self._query
+        found = await run.io_bound(_read, self._studio, query)
+        if found is not None and query is self._query:
+            self.show(*found)
 
-    async def _change(self, **changes: Any) -> None:
+    def show(self, everything: int, page: DocumentPage) -> None:
+        """Show a page of rows and the counts that go with it."""
+        self._page = page
+        matching = sum(page.counts.values())
+        filtered = self._is_filtered
+        self._table.show([_row(row) for row in page.rows], self._selection.ids)
+        self._nothing.set_visibility(not page.rows)
+        self._count.set_text(str(everything))
+        self._status.set_counts({'': matching} | page.counts)
+        self._shown.set_text(f'{page.total} of {everything}' if filtered or self._query.status else '')
+        self._clear.set_visibility(bool(page.rows) and (filtered or bool(self._query.status)))
+        self._show_pager(page)
+        self._offer_all()
+
+    @property
+    def _is_filtered(self) -> bool:
+        query = self._query
+        return any((query.search.strip(), query.checker, query.certificate, query.topics, query.without_topics))
+
+    async def _change(self, *, step: bool = True, **changes: Any) -> None:
         self._query = self._query.model_copy(update={'page': 1} | changes)
-        kept = {name: getattr(self._query, name) for name in ('search', 'status', 'checker', 'certificate', 'topic')}
-        text = urlencode({name: value for name, value in kept.items() if value})
-        ui.run_javascript(f'history.replaceState(history.state, "", {("/?" + text if text else "/")!r})')
+        self._shell.address(self._address(), step=step)
         await self.load()
+
+    def _address(self) -> str:
+        query = self._query
+        kept: dict[str, Any] = {
+            'search': query.search,
+            'status': query.status,
+            'checker': query.checker,
+            'certificate': query.certificate,
+            'topic': '\n'.join(query.topics),
+            'without': '\n'.join(query.without_topics),
+            'sort': query.sort if query.sort != 'updated' else '',
+            'page': str(query.page) if query.page > 1 else '',
+        }
+        if query.descending != _descending(query.sort, ''):
+            kept['order'] = 'down' if query.descending else 'up'
+        text = urlencode({name: value for name, value in kept.items() if value}, errors='replace')
+        return f'/?{text}' if text else '/'
 
     # ------------------------------------------------------------------------------------------------ frame
 
@@ -104,168 +151,156 @@ class _Library:
             self._count = Text('', classes='t3 num')
             with ui.element('label').classes('inp srch').props('data-search'):
                 Icon('search', 'ic-s')
-                box = ui.input(value=self._query.search, placeholder='Search title, prompt or file name')
-                box.props('borderless dense debounce=200 aria-label="Search title, prompt or file name"')
+                box = ui.input(value=self._query.search, placeholder=SEARCH)
+                box.props('borderless dense debounce=60')
+                box.props['aria-label'] = SEARCH
                 box.on_value_change(self._search)
                 kbd('/')
             spacer()
             Button('Templates', icon='list', kind='gho hide-s', on_click=lambda: ui.navigate.to('/templates'))
-            Button('Import', icon='upload', on_click=lambda: open_import(self._documents, self.load))
+            Button('Import', icon='upload', on_click=lambda: open_import(self._studio.transfer, self._changed))
             Button('New task', icon='plus', kind='pri', shortcut='N', on_click=self._shell.new_task)
 
     def _draw_filters(self) -> None:
+        query = self._query
         with ui.element('div').classes('filters').props('role=group aria-label=Filters'):
             choices = [Choice('', 'All', count=0), Choice('draft', 'Draft', count=0)]
             choices.append(Choice('published', 'Published', count=0))
             self._status = Segmented(
                 choices,
-                self._query.status or '',
+                query.status or '',
                 label='Status',
                 on_change=lambda value: self._change(status=value or None),
             )
             divider()
-            kinds = [Choice(kind, kind, icon) for kind, icon in CHECKER_ICONS.items()]
             FilterPill(
                 'Checker',
-                lambda: kinds,
-                self._query.checker or '',
-                on_change=lambda value: self._change(checker=value or None),
+                lambda: [Choice(kind, kind, icon) for kind, icon in CHECKER_ICONS.items()],
+                query.checker or '',
+                on_change=lambda pill: self._change(checker=pill.value or None),
             )
             FilterPill(
                 'Certificate',
                 lambda: [Choice(state, word, icon) for state, (word, _, icon) in SEALS.items()],
-                self._query.certificate or '',
-                on_change=lambda value: self._change(certificate=value or None),
+                query.certificate or '',
+                on_change=lambda pill: self._change(certificate=pill.value or None),
             )
-            FilterPill(
-                'Topic',
-                lambda: [Choice(topic, topic) for topic in self._topics],
-                self._query.topic or '',
-                on_change=lambda value: self._change(topic=value or None),
-            )
-            self._shown = Text('', classes='t3 t-small nowrap num hide-s')
+            with ui.element('span').classes('hs') as self._topic_pills:
+                self._draw_topic_pills()
+            self._shown = Text('', classes='t3 t-small nowrap num').props('role=status')
+            self._clear = Button('Clear', kind='gho sm', label='Clear search and filters', on_click=self._clear_all)
+
+    def _draw_topic_pills(self) -> None:
+        """Draw a pill for each topic that is filtered by, and one to add another."""
+        query = self._query
+        chosen = [(topic, False) for topic in query.topics] + [(topic, True) for topic in query.without_topics]
+        self._pills = [self._topic_pill(topic, excludes) for topic, excludes in [*chosen, ('', False)]]
+
+    def _topic_pill(self, topic: str, excludes: bool) -> FilterPill:
+        return FilterPill(
+            'Topic',
+            lambda: [Choice(name, name, count=count) for name, count in self._topics.items()],
+            topic,
+            on_change=self._pick_topics,
+            can_exclude=True,
+            excludes=excludes,
+            before_open=self._read_topics,
+        )
+
+    async def _read_topics(self) -> None:
+        self._topics = await run.io_bound(self._documents.topics) or self._topics
+
+    async def _pick_topics(self, pill: FilterPill) -> None:
+        chosen = [(pill.value, pill.excludes) for pill in self._pills if pill.value]
+        topics = tuple(dict.fromkeys(topic for topic, excludes in chosen if not excludes))
+        without = tuple(dict.fromkeys(topic for topic, excludes in chosen if excludes))
+        await self._change(topics=topics, without_topics=without)
+        self._topic_pills.clear()
+        with self._topic_pills:
+            self._draw_topic_pills()
+        ui.run_javascript(f'document.querySelector("#{self._topic_pills.html_id} .pill:last-child button")?.focus()')
+
+    def _draw_nothing(self) -> None:
+        with ui.element('div').classes('nothing empty') as self._nothing:
+            Icon('search', 'ic-l t3')
+            Text('No task fits the search and the filters.').props('role=status')
+            Button('Clear search and filters', kind='sm', on_click=self._clear_all)
 
     def _draw_pager(self) -> None:
         with ui.element('div').classes('stat') as self._pager:
-            self._range = Text('', classes='num')
+            self._range = Text('', classes='num').props('role=status')
             spacer()
-            self._back = Button(icon='chevron-left', kind='gho icn sm', label='Previous page')
-            self._next = Button(icon='chevron-right', kind='gho icn sm', label='Next page')
+            self._back = Button(icon='chevron-left', kind='gho icn sm', label='Previous page', key='[')
+            self._next = Button(icon='chevron-right', kind='gho icn sm', label='Next page', key=']')
             self._back.on('click', lambda: self._turn(-1), args=[])
             self._next.on('click', lambda: self._turn(1), args=[])
 
     def _show_pager(self, page: DocumentPage) -> None:
+        last_page = max(1, -(-page.total // PER_PAGE))
+        if self._query.page > last_page:
+            self._query = self._query.model_copy(update={'page': last_page})
         first = (self._query.page - 1) * PER_PAGE + 1
-        last = first + len(page.rows) - 1
         self._pager.set_visibility(page.total > PER_PAGE)
-        self._range.set_text(f'{first} to {last} of {page.total}')
-        self._shown.set_text(f'{page.total} of {sum(page.counts.values())}' if self._query.status else '')
-        for button, off in ((self._back, self._query.page == 1), (self._next, last >= page.total)):
-            button.disable('There is no further page') if off else button.enable()
+        self._range.set_text(f'{first} to {first + len(page.rows) - 1} of {page.total}')
+        self._back.off('There is no page before this one' if self._query.page == 1 else '')
+        self._next.off('There is no further page' if self._query.page == last_page else '')
+
+    # ---------------------------------------------------------------------------------------------- changes
 
     async def _turn(self, by: int) -> None:
-        self._query = self._query.model_copy(update={'page': max(1, self._query.page + by)})
-        await self.load()
+        await self._change(page=max(1, self._query.page + by))
+        ui.run_javascript('window.scrollTo(0, 0)')
 
     async def _search(self, event: events.ValueChangeEventArguments[str | None]) -> None:
-        await self._change(search=event.value or '')
+        await self._change(step=False, search=event.value or '')
 
     async def _sort(self, column: str, descending: bool) -> None:
-        await self._change(sort=column if column in ('title', 'checker') else 'updated', descending=descending)
+        await self._change(sort=column if column in _SORTS else 'updated', descending=descending)
 
-    # ---------------------------------------------------------------------------------------------- actions
+    def _clear_all(self) -> None:
+        ui.navigate.to('/')
 
-    def _draw_bulk(self) -> None:
-        with ui.element('div').classes('bulk').props('role=toolbar aria-label="Actions for the selected tasks"') as bar:
-            with ui.element('span').classes('cnt'):
-                self._number = Text('0', classes='chip acc num')
-                Text('selected')
-            divider()
-            Button('Publish', icon='flag', kind='gho', on_click=self._publish)
-            self._certify = CertifyBar(self._studio, self._table, self.load, self._show_bulk)
-            Button('Export JSONL', icon='download', kind='gho', on_click=lambda: self._export(self._picked))
-            Button('Delete', icon='trash-2', kind='gho', on_click=lambda: self._delete(self._picked))
-            self._train = Button('Train', icon='play', kind='pri', on_click=self._train_on)
-            Button(
-                icon='x',
-                kind='gho icn',
-                label='Clear selection',
-                key='escape',
-                on_click=lambda: self._table.clear_selection(),
-            )
-        bar.set_visibility(False)
-        self._bulk = bar
-        self._shell.on_leave(self._certify.close)
+    def _mark(self) -> None:
+        self._table.mark(self._selection.ids)
+        self._offer_all()
 
-    def _show_bulk(self) -> None:
-        self._bulk.set_visibility(bool(self._picked) or self._certify.is_busy)
+    def _offer_all(self) -> None:
+        query = self._query
 
-    def _select(self, ids: Sequence[str]) -> None:
-        self._picked = list(ids)
-        self._certify.picked = self._picked
-        self._show_bulk()
-        self._number.set_text(str(len(ids)))
-        self._train.set_text(f'Train on {len(ids)}')
+        async def matching() -> Sequence[str]:
+            return await run.io_bound(self._documents.ids, query) or ()
+
+        self._selection.offer_all(self._table.ids, self._page.total, matching)
 
     async def _act(self, action: str, id: str) -> None:
         if action == 'open':
             ui.navigate.to(f'/tasks/{id}')
         elif action == 'certify':
-            await self._certify.run([id])
+            await self._selection.certify([id])
         elif action == 'duplicate':
             copy = await run.io_bound(self._documents.duplicate, id)
             if copy is not None:
                 ui.navigate.to(f'/tasks/{copy.id}')
         elif action == 'export':
-            await self._export([id])
+            await self._selection.export([id])
         elif action == 'delete':
-            await self._delete([id])
+            await self._selection.delete([id])
 
-    async def _delete(self, ids: Sequence[str]) -> None:
-        gone = list(ids)
-        await run.io_bound(_for_each, self._documents.delete, gone)
-        self._table.clear_selection()
-        await self._reload()
-
-        async def undo() -> None:
-            await run.io_bound(_for_each, self._documents.restore, gone)
-            await self._reload()
-
-        theme.toast(f'{plural(len(gone), "task")} deleted', undo=undo)
-
-    async def _reload(self) -> None:
-        """Show the table again, or the start screen when the last task went or the first one came back."""
-        left = await run.io_bound(self._documents.list, DocumentQuery(per_page=1))
-        if left is not None and not left.total:
+    async def _changed(self) -> None:
+        """Show the library again, or the start screen when the last task went or the first one came back."""
+        if not await run.io_bound(self._documents.count):
             await ui.context.client.sub_pages_router.refresh()
             return
         await self.load()
         await self._shell.refresh()
 
-    async def _export(self, ids: Sequence[str]) -> None:
-        text = await run.io_bound(self._documents.export, list(ids))
-        if text is not None:
-            ui.download.content(text, 'tasks.jsonl' if len(ids) > 1 else 'task.jsonl', 'application/jsonl')
 
-    async def _publish(self) -> None:
-        done, refused = await run.io_bound(_publish_all, self._documents, list(self._picked)) or (0, [])
-        await self.load()
-        if done:
-            theme.toast(f'{plural(done, "task")} published')
-        if refused:
-            theme.toast(f'{plural(len(refused), "task")} cannot be published', 'bad', detail='\n'.join(refused[:5]))
-
-    def _train_on(self) -> None:
-        ui.navigate.to(f'/train?{urlencode({"tasks": ",".join(self._picked)})}')
-
-
-def _row(row: Any) -> dict[str, Any]:
-    problems = f'{plural(row.problem_count, "problem")}' if row.problem_count else ''
+def _row(row: DocumentRow) -> dict[str, Any]:
     return {
         'id': row.id,
         'title': row.title.strip() or 'Untitled task',
         'draft': row.status == 'draft',
-        'problems': problems,
+        'problems': plural(row.problem_count, 'problem') if row.problem_count else '',
         'checker': row.checker,
         'certificate': row.certificate,
         'topics': list(row.topics),
@@ -274,21 +309,3 @@ def _row(row: Any) -> dict[str, Any]:
         'updated': ago(row.updated_at),
         'moment': f'{row.updated_at.astimezone():%d %b %Y, %H:%M}',
     }
-
-
-def _for_each(call: Any, ids: Sequence[str]) -> None:
-    for id in ids:
-        call(id)
-
-
-def _publish_all(documents: Documents, ids: Sequence[str]) -> tuple[int, list[str]]:
-    """Publish what can be; return how many and a line for each that cannot."""
-    done, refused = 0, []
-    for id in ids:
-        view = documents.get(id)
-        try:
-            documents.publish(id, revision=view.revision)
-            done += 1
-        except TaskError as error:
-            refused.append(f'{view.title or "Untitled task"}: {error.message}')
-    return done, refused

@@ -28,10 +28,10 @@ _RECORDING: Final = (
     ('p', 'read_file', ' out.txt'),
 )
 _PROOFS: Final = (
-    ('Nothing is judged by a model', 'A checker is a program you can read.'),
-    ('The sandbox is measured', 'What isolates a run is probed, not claimed.'),
-    ('An error is not a zero', 'A checker that breaks is left out, and counted.'),
-    ('Every save is a version', 'A run keeps the copies it was trained on.'),
+    ('Untouched fails', 'Doing nothing earns no reward.'),
+    ('Reference passes', 'The task can be solved.'),
+    ('Repeats agree', 'Graded again and again, one verdict.'),
+    ('Forgeries fail', 'Known tricks earn nothing.'),
 )
 
 
@@ -56,13 +56,18 @@ def draw_start(shell: Shell, studio: Studio) -> None:
                 Text('32 short tasks that the bundled starter model learns on a laptop, and 16 held out to measure it.')
             ui.element('span').classes('sp')
             Button('Load the tutorial tasks', icon='download', on_click=lambda: _load_tutorial(studio))
-        with ui.element('div').classes('card proof').props('aria-label="What holds for every task"'):
+        with ui.element('section').classes('card proof').props('aria-label="What a certificate proves"'):
             with ui.element('div'):
-                Icon('shield-check', 'ic-l c-ok')
+                Icon('badge-check', 'ic-l c-ok')
             for title, text in _PROOFS:
                 with ui.element('div'):
                     Text(title, 'b')
                     Text(text)
+        Text(
+            'A certificate is these checks, made before you train. It is bound to the version of the task.',
+            'p',
+            'hint proof-note',
+        )
 
 
 def _templates() -> None:
@@ -83,7 +88,7 @@ def _templates() -> None:
 def _import(studio: Studio) -> None:
     with ui.element('section').classes('card way'):
         with ui.element('div').classes('art'):
-            drop = ImportDrop(studio.documents, _refresh)
+            drop = ImportDrop(studio.transfer, _refresh)
         with ui.element('div').classes('tx'):
             Text('Import tasks', 'h3')
             Text('You see every line that was refused, with its number and the reason, before anything is stored.', 'p')

@@ -1,0 +1,40 @@
+// What can be done on this page, for the command palette: every button of the top bar, of the bars and of the cards'
+// headers, by its name and key; buttons that are off are told with the reason. rlvrAct(n) presses one of those told last.
+(() => {
+  const PLACES = "header, .bulk, .filters, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, [data-actions]";
+  const LEAVE_OUT = '[data-key="mod+k"], [aria-haspopup]:not([aria-label]), .pill *, .seg *, tbody *, .q-menu *, li *, .in';
+  let told = [];
+
+  const name = (button) => {
+    const caption = button.querySelector(".cap")?.textContent.trim();
+    const part = caption && button.closest("section[aria-label]")?.getAttribute("aria-label");
+    const text = caption || button.getAttribute("aria-label") || "";
+    return button.closest("header, .bulk") || !part ? text : `${text} · ${part}`;
+  };
+
+  window.rlvrActions = () => {
+    const seen = new Set();
+    told = [];
+    for (const button of document.querySelectorAll("button.btn")) {
+      const hidden = !button.getClientRects().length || button.closest("[inert], .q-dialog__inner");
+      if (hidden || button.matches(LEAVE_OUT) || !(button.matches(".sr") || button.closest(PLACES))) continue;
+      const text = name(button);
+      if (!text || seen.has(text)) continue;
+      seen.add(text);
+      told.push({ button, text });
+    }
+    return told.map(({ button, text }) => ({
+      text,
+      key: button.dataset.key ?? "",
+      icon: button.querySelector("use")?.getAttribute("href")?.split("#")[1] ?? "",
+      off: button.disabled ? button.title || "Not now" : "",
+    }));
+  };
+
+  window.rlvrAct = (number) => {
+    const button = told[number]?.button;
+    if (!button?.isConnected || button.disabled) return;
+    if (!button.matches(".sr")) button.focus();
+    button.click();
+  };
+})();
