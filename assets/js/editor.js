@@ -1,18 +1,24 @@
 // What the task editor needs of the browser: jumping to a field, focus that survives a redraw, files from the desktop.
 (() => {
-  const FIELDS = 'input:not([type="hidden"]):not([type="file"]), textarea, .cm-content, [role="radio"][tabindex="0"]';
+  const FIELDS = 'input:not([type="hidden"]):not([type="file"]), textarea, .cm-content';
   const SETTLED_MS = 40; // A menu that closes gives the focus back to where it came from: ours comes after.
+  const shown = (element) => element.getClientRects().length > 0;
 
-  // Bring a field into view, unfold its block, and put the cursor into it.
+  // Bring a field into view, unfold its block, and put the cursor into it. A code editor may take a moment to be there.
   window.rlvrReveal = (id) => {
-    const element = document.getElementById(`c${id}`);
-    if (!element) return;
-    const folded = element.closest(".blk.folded") ?? element.querySelector(".blk.folded");
+    const folded = document.getElementById(`c${id}`)?.closest(".blk.folded");
     folded?.querySelector(".fold")?.click();
-    setTimeout(() => {
+    document.getElementById(`c${id}`)?.closest("details")?.setAttribute("open", "");
+    let tries = 25;
+    const reach = () => {
+      const element = document.getElementById(`c${id}`);
+      if (!element) return;
+      const field = element.matches("button") ? element : [...element.querySelectorAll(FIELDS)].find(shown);
+      if (!field && --tries > 0) return setTimeout(reach, SETTLED_MS);
       element.scrollIntoView({ block: "center" });
-      (element.matches("button") ? element : element.querySelector(FIELDS) ?? element.querySelector("button"))?.focus();
-    }, folded ? 120 : SETTLED_MS);
+      (field ?? element.querySelector("button"))?.focus();
+    };
+    setTimeout(reach, SETTLED_MS);
   };
 
   // Put the cursor into what was just drawn, or into the first thing that fits the selector inside it.
@@ -34,7 +40,7 @@
     if (!last || (document.activeElement && document.activeElement !== document.body)) return;
     const same = (element) => element.getAttribute("aria-label") === last.name || element.title === last.name;
     const element = [...document.querySelectorAll(".ed [aria-label], .ed [title]")].find(
-      (other) => same(other) && other.getClientRects().length && other.matches(`${FIELDS}, button`),
+      (other) => same(other) && shown(other) && other.matches(`${FIELDS}, button`),
     );
     element?.focus({ preventScroll: true });
     if (typeof last.start === "number" && element?.setSelectionRange) element.setSelectionRange(last.start, last.end);

@@ -104,18 +104,18 @@ def test_a_block_that_is_missing_is_offered_and_one_that_is_there_is_greyed(serv
     page.keyboard.type('true')
     until_draft(server, task_id, lambda draft: draft['checker'] == spec()['checker'])
     page.get_by_role('button', name='Remove RL Checker').click()
-    until_draft(server, task_id, lambda draft: 'checker' not in draft)
     expect(page.locator('.problems')).to_contain_text('checker')
+    page.get_by_role('button', name='Undo').click()
+    expect(checker_code(page)).to_have_text('true')
+    page.get_by_role('button', name='Remove RL Checker').click()
+    until_draft(server, task_id, lambda draft: 'checker' not in draft)
     page.keyboard.press('/')
     menu = page.locator('.q-menu')
     expect(menu.locator('.q-item', has_text='RL Task')).to_contain_text('Once per task')
     expect(menu.locator('.q-item', has_text='RL Task')).to_have_attribute('aria-disabled', 'true')
     menu_pick(page, 'RL Checker')
-    expect(page.get_by_role('radio', name='exit_code')).to_be_focused()
+    expect(checker_code(page)).to_be_focused()
     until_draft(server, task_id, lambda draft: draft.get('checker') == {'type': 'exit_code', 'config': {'command': ''}})
-    page.get_by_role('button', name='Undo').first.click()
-    until_draft(server, task_id, lambda draft: draft.get('checker') == spec()['checker'])
-    expect(checker_code(page)).to_have_text('true')
 
 
 def test_switching_the_checker_keeps_what_it_can_and_can_be_undone(server: Server, page: Page) -> None:
@@ -124,11 +124,12 @@ def test_switching_the_checker_keeps_what_it_can_and_can_be_undone(server: Serve
     put_json(page, spec(setup_files={'tests/test_a.py': ''}, checker=checked))
     page.get_by_role('radio', name='pytest').click()
     expect(page.get_by_label('Test path 1', exact=True)).to_have_value('tests/test_a.py')
+    page.get_by_role('button', name='Undo').click()
+    expect(page.get_by_role('radio', name='exit_code')).to_have_attribute('aria-checked', 'true')
+    until_draft(server, task_id, lambda draft: draft['checker'] == checked)
+    page.get_by_role('radio', name='pytest').click()
     switched = {'type': 'pytest', 'config': {'test_paths': ['tests/test_a.py'], 'timeout_s': 9}}
     until_draft(server, task_id, lambda draft: draft['checker'] == switched)
-    page.get_by_role('button', name='Undo').click()
-    until_draft(server, task_id, lambda draft: draft['checker'] == checked)
-    expect(page.get_by_role('radio', name='exit_code')).to_have_attribute('aria-checked', 'true')
     page.get_by_role('radio', name='script').click()
     page.get_by_role('radio', name='exit_code').click()
     expect(checker_code(page)).to_have_text('test 1')
@@ -165,14 +166,15 @@ def test_steps_of_a_solution_are_written_moved_and_deleted_by_hand(server: Serve
     assert solution['steps'][0]['args']['content'] == 'two\nlines '
     block.locator('.steps li').first.hover()
     block.get_by_role('button', name='Delete step 1').click()
-    until_steps(['echo one'])
+    expect(block.locator('.steps li')).to_have_count(1)
     page.get_by_role('button', name='Undo').click()
-    until_steps(['a.txt', 'echo one'])
+    expect(block.locator('.steps li')).to_have_count(2)
     block.get_by_role('button', name='More for the wrong solution').click()
     page.locator('.q-menu').get_by_text('Delete').click()
     expect(block).to_have_count(0)
-    page.get_by_role('button', name='Undo').first.click()
+    page.locator('.q-notification', has_text='Wrong solution deleted').get_by_role('button', name='Undo').click()
     expect(block).to_contain_text('echo one')
+    until_steps(['a.txt', 'echo one'])
 
 
 def test_files_come_from_the_desktop_and_folders_are_renamed(server: Server, page: Page, tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ def test_files_come_from_the_desktop_and_folders_are_renamed(server: Server, pag
     until_draft(server, task_id, lambda draft: draft['setup_files'] == renamed)
     files.get_by_title('lib/', exact=True).hover()
     files.get_by_role('button', name='Delete folder lib/', exact=True).click()
-    until_draft(server, task_id, lambda draft: draft['setup_files'] == {'a.py': 'x = 1\r\n'})
+    expect(files.get_by_title('lib/', exact=True)).to_have_count(0)
     page.locator('.q-notification', has_text='lib/ deleted with 3 files').get_by_role('button', name='Undo').click()
     until_draft(server, task_id, lambda draft: draft['setup_files'] == renamed)
 
@@ -284,6 +286,26 @@ def test_a_conflict_shows_both_sides_and_keeps_both(server: Server, new_page: Ne
     one.locator('.dlg').get_by_role('button', name='Keep both').click()
     until_stored(server, task_id, title='Named in the second tab', prompt='written in the first tab')
     expect(prompt(one)).to_have_value('written in the first tab')
+
+
+def test_a_task_is_duplicated_deleted_and_brought_back(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    page.get_by_label('Title', exact=True).fill('Twice')
+    prompt(page).fill('the same in both')
+    until_stored(server, task_id, title='Twice', prompt='the same in both')
+    page.get_by_role('button', name='More actions').click()
+    page.locator('.q-menu').get_by_text('Duplicate').click()
+    page.wait_for_url(lambda url: '/tasks/' in url and not url.endswith(task_id))
+    expect(page.get_by_label('Title', exact=True)).to_have_value('Twice (copy)')
+    copied = page.url.rsplit('/', 1)[-1]
+    prompt(page).fill('typed right before the end')
+    page.get_by_role('button', name='More actions').click()
+    page.locator('.q-menu').get_by_text('Delete').click()
+    page.get_by_role('button', name='Delete the task').click()
+    page.wait_for_url(server.url + '/')
+    page.locator('.q-notification', has_text='1 task deleted').get_by_role('button', name='Undo').click()
+    page.wait_for_url(f'**/tasks/{copied}')
+    expect(prompt(page)).to_have_value('typed right before the end')
 
 
 def test_what_was_typed_survives_a_crash_of_the_studio(browser: Browser, tmp_path: Path) -> None:

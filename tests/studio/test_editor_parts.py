@@ -19,6 +19,7 @@ from studio.ui.components.code_editor import language_of
 from studio.ui.components.diff_view import Change, diff_lines, spec_changes
 from studio.ui.components.elements import Text
 from studio.ui.components.json_lines import NotJson, read_json
+from studio.ui.components.markdown_view import markdown_view
 from studio.ui.components.uploads import MAX_FILE_BYTES, Refused, as_text
 from studio.ui.pages import PAGES
 from studio.ui.pages.editor_blocks import fits_the_form, has_task
@@ -309,3 +310,25 @@ async def test_a_save_that_the_store_refused_is_tried_again(studio: Studio, monk
     await draft.tick()
     assert draft.state == 'saved'
     assert studio.documents.get(view.id).draft['prompt'] == 'kept'
+
+
+# -------------------------------------------------------------------------------------------------------- preview
+
+HOSTILE_MARKDOWN = (
+    '# Head\n\n1. one\n   - two\n\n> quote\n\n| a | b |\n|---|---|\n| c | `d` |\n\n'
+    '```python\nx < 1\n```\n\n    block\n\n---\n<script>bad()</script> <img src=x onerror=bad()> '
+    '[go](javascript:bad()) ![p](http://a.invalid/p.png) ~~old~~ **b**\\\nz'
+)
+
+
+async def test_a_preview_makes_no_html_of_the_text() -> None:
+    async with user_simulation(lambda: markdown_view(HOSTILE_MARKDOWN)) as user:
+        await user.open('/')
+        await user.should_see('x < 1')
+        await user.should_see('[picture: p]')
+        drawn = user.client.elements.values() if user.client else ()
+        tags = {element.tag for element in drawn}
+        assert {'p', 'ol', 'ul', 'li', 'blockquote', 'table', 'td', 'pre', 'hr', 's', 'strong', 'code'} <= tags
+        assert not tags & {'a', 'img', 'script', 'h1'}
+        text = ' '.join(element.text for element in drawn if isinstance(element, Text))
+        assert '<script>bad()</script>' in text and '<img src=x onerror=bad()>' in text

@@ -22,11 +22,12 @@ def draw_banner(draft: Draft, *, on_compare: Callable[[], Any], on_take: Callabl
             spacer()
             Button('Bring it back', kind='xs', on_click=draft.bring_back)
     elif draft.state == 'conflict':
-        text = f'There: {parts_in_words(draft.changed_there)}. Here: {parts_in_words(draft.changed_here)}.'
+        here = parts_in_words(draft.changed_here)
+        text = f'There: {parts_in_words(draft.changed_there)}. Here: {here or "nothing that is not stored"}.'
         with note(text, 'warn', icon='triangle-alert', lead='This task was changed in another tab.'):
             spacer()
             Button('Compare', icon='git-compare', kind='xs', on_click=on_compare)
             Button('Take theirs', kind='xs', on_click=on_take)
             Button('Keep mine', kind='xs', on_click=draft.keep_mine)
-            if not draft.clashes:
+            if here and not draft.clashes:
                 Button('Keep both', kind='xs', on_click=draft.keep_both)

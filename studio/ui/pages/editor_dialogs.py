@@ -123,7 +123,7 @@ def open_conflict(draft: Draft, *, on_take: Callable[[], Any], on_copy: Callable
         with ui.element('div').classes('sides'):
             for where, parts in (('Changed there', draft.changed_there), ('Changed here', draft.changed_here)):
                 Text(where, classes='lbl')
-                Text(parts_in_words(parts), classes='mono t-small')
+                Text(parts_in_words(parts) or 'nothing', classes='mono t-small')
         with ui.element('div').classes('changes'):
             draw_changes(_sides(draft), nothing='Both sides are the same.')
 
@@ -140,14 +140,14 @@ def open_conflict(draft: Draft, *, on_take: Callable[[], Any], on_copy: Callable
             Button('Decide later', on_click=dialog.close)
             Button('Take theirs', on_click=then(on_take))
             Button('Keep mine', on_click=then(draft.keep_mine))
-            if not draft.clashes:
+            if draft.changed_here and not draft.clashes:
                 Button('Keep both', icon='merge', kind='pri', on_click=then(draft.keep_both))
 
 
 def parts_in_words(parts: Sequence[str]) -> str:
-    """Names of changed parts, short: ``prompt, src/a.py and 3 more``."""
+    """Names of changed parts, short: ``prompt, src/a.py and 3 more``; empty where there is none."""
     names = [part.removeprefix('task_spec.').removeprefix('setup_files.') for part in parts]
-    return ', '.join(names[:4]) + (f' and {len(names) - 4} more' if len(names) > 4 else '') or 'nothing'
+    return ', '.join(names[:4]) + (f' and {len(names) - 4} more' if len(names) > 4 else '')
 
 
 def _sides(draft: Draft) -> list[Change]:
