@@ -27,6 +27,8 @@ from trainer.policy import adapter_checksum, save_weights
 START_S: Final = 900.0
 """The first start of a version compiles for minutes."""
 STOP_S: Final = 20.0
+SETTLE_S: Final = 8.0
+"""How long what a dead server started may take to end."""
 BASE: Final = 'base'
 RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 """Highest adapter ranks that vLLM can be started for."""
@@ -123,7 +125,7 @@ class VllmServer:
         if process is None or not isinstance(error, Unreachable):
             return error
         with suppress(subprocess.TimeoutExpired):
-            code = process.wait(timeout=2.0)
+            code = process.wait(timeout=SETTLE_S)
             return GenerationError(f'The vLLM server ended with {_exit_words(code)}: {self._last_words()}', hint=_HINT)
         return error
 
