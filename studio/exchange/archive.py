@@ -8,7 +8,9 @@ look into archives inside archives.
 from __future__ import annotations
 
 import io
+import lzma
 import stat
+import struct
 import unicodedata
 import zipfile
 import zlib
@@ -25,6 +27,11 @@ MAX_ENTRY_BYTES: Final = 16 * 1024**2
 MAX_RATIO: Final = 200
 RATIO_COUNTS_FROM: Final = 1024**2
 """Below this size text may be packed as tight as it likes: a file of one letter is no bomb."""
+_BROKEN: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(ValueError, OverflowError, RuntimeError, EOFError, OSError),
+)
+"""Everything that reading a damaged or forged archive raises."""
 _SIGNATURES: Final = (b'PK\x03\x04', b'PK\x05\x06', b'PK\x07\x08')
 
 
@@ -38,7 +45,7 @@ def unpack(incoming: Incoming) -> tuple[list[Entry], list[Found]]:
     name = incoming.name or 'archive'
     try:
         archive = zipfile.ZipFile(io.BytesIO(incoming.data))
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+    except _BROKEN as error:
         return [], [refusal(name, name, f'not a readable zip archive: {error}')]
     with archive:
         infos = [info for info in archive.infolist() if not _is_noise(info.filename)]
@@ -142,7 +149,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[bytes, str]:
     try:
         with archive.open(info) as file:
             data = file.read(info.file_size + 1)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except _BROKEN as error:
         return b'', f'cannot be unpacked: {error}'
     return (data, '') if len(data) == info.file_size else (b'', 'is not as long as the archive says')
 

@@ -122,7 +122,7 @@ def _read_pool(pool: Pool, format: str) -> Reading:
     if format != AUTO:
         said = f'not recognised as {chosen[0].title}'
         found += [value.refused(value.error or said) for value in pool.take(lambda _: True)]
-    left = [entry.name for entry in pool.entries]
+    left = [*pool.skipped, *(entry.name for entry in pool.entries)]
     if not found and left:
         found = [refusal(name, name, 'no task was recognised in it') for name in left[:100]]
         left = []

@@ -17,7 +17,10 @@ NAME: Final = 'jsonl'
 def read(pool: Pool) -> Iterator[Found]:
     """Every JSON value that no other format took; a bad line never stops the others."""
     for value in pool.take(lambda _: True):
-        yield read_task(value, value.data)
+        if value.inside and not value.error and not _is_like_a_task(value.data):
+            pool.skipped.append(value.where)
+        else:
+            yield read_task(value, value.data)
 
 
 def read_task(value: Value, data: Any, *, format: str = NAME, **beside: Any) -> Found:
@@ -45,6 +48,10 @@ def write_specs(tasks: Iterable[TaskFile]) -> str:
     if len(specs) == 1:
         return json.dumps(specs[0], indent=2, ensure_ascii=False, allow_nan=False) + '\n'
     return _lines(specs)
+
+
+def _is_like_a_task(data: Any) -> bool:
+    return isinstance(data, dict) and bool({'task_spec', 'prompt', 'checker'} & data.keys())
 
 
 def _lines(rows: Iterable[object]) -> str:

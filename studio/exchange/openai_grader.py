@@ -18,7 +18,6 @@ JUDGES: Final = ('score_model', 'label_model')
 CARRIED: Final = ('string_check', 'python', 'multi')
 _TYPES: Final = (*CARRIED, *JUDGES, 'text_similarity', 'endpoint')
 _FUNCTIONS: Final = ('min', 'max', 'abs', 'floor', 'ceil', 'exp', 'sqrt', 'log')
-_PLACE: Final = re.compile(r'\{\{\s*(.+?)\s*\}\}')
 _PATH: Final = re.compile(r'(item|sample)((?:\.\w+|\[\d+\]|\[(?:"[^"]+"|\'[^\']+\')\])+)')
 _PART: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["([^"]+)"\]|\[\'([^\']+)\'\]')
 _ARITHMETIC: Final = (
@@ -106,9 +105,9 @@ class Grader:
         is_plain = data['type'] == 'string_check' and data['operation'] in ('eq', 'like', 'ilike')
         if not is_plain or not re.fullmatch(r'\s*\{\{\s*sample\.output_text\s*\}\}\s*', data['input']):
             return None
-        if any(match.startswith('sample') for match in _PLACE.findall(data['reference'])):
+        if any(path.startswith('sample') for path in _places(data['reference'])):
             return None
-        return _PLACE.sub(lambda match: _value(match[1], item), data['reference'])
+        return ''.join(_value(text, item) if is_place else text for is_place, text in _split(data['reference']))
 
 
 def is_grader(data: Any) -> bool:
@@ -128,7 +127,7 @@ def read_grader(data: dict[str, Any]) -> Grader:
 
 def missing_fields(grader: Grader, row: Mapping[str, Any]) -> list[str]:
     """Fields of the row that the templates of the grader need and that are not there."""
-    needed = [path for text in _templates(grader.data) for path in _PLACE.findall(text) if path.startswith('item')]
+    needed = [path for text in _templates(grader.data) for path in _places(text) if path.startswith('item')]
     first = [_parts(path)[0] for path in needed]
     return [str(name) for name in dict.fromkeys(first) if name not in row]
 
@@ -160,7 +159,7 @@ def _check_strings(data: Mapping[str, Any], refuse: Any) -> None:
         if not isinstance(text, str):
             refuse(name, 'A text is needed here')
             continue
-        for path in _PLACE.findall(text):
+        for path in _places(text):
             match = _PATH.fullmatch(path)
             if match is None:
                 refuse(name, f'{{{{ {path} }}}} is no place in item or sample')
@@ -175,7 +174,7 @@ def _check_python(data: Mapping[str, Any], refuse: Any, warnings: list[str]) -> 
         return
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         refuse('source', f'Not Python: {error}')
         return
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == 'grade']
@@ -218,7 +217,7 @@ def _formula_problem(formula: str, names: set[str]) -> str:
     """Why a formula cannot be computed; only numbers, graders, + - * / ^ and a few functions are let through."""
     try:
         tree = ast.parse(formula.replace('^', '**').strip(), mode='eval')
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 'The formula cannot be read'
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -266,6 +265,20 @@ def _templates(data: Mapping[str, Any]) -> Iterator[str]:
         yield from (data['input'], data['reference'])
     for one in data.get('graders', {}).values() if data['type'] == 'multi' else ():
         yield from _templates(one)
+
+
+def _places(text: str) -> list[str]:
+    return [part for is_place, part in _split(text) if is_place]
+
+
+def _split(text: str) -> list[tuple[bool, str]]:
+    """A template in pieces: plain text, and what stands between {{ and }}."""
+    pieces: list[tuple[bool, str]] = []
+    position = 0
+    while (start := text.find('{{', position)) >= 0 and (end := text.find('}}', start)) >= 0:
+        pieces += [(False, text[position:start]), (True, text[start + 2 : end].strip())]
+        position = end + 2
+    return [*pieces, (False, text[position:])]
 
 
 def _parts(path: str) -> list[str | int]:

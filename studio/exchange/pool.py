@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
@@ -65,6 +65,8 @@ class Value:
     line: int
     data: Any = None
     error: str = ''
+    inside: bool = False
+    """Whether it stands in a file of an archive or folder, where not every JSON file is a task."""
 
     def refused(self, message: str, *, format: str = '', loc: str = '') -> Found:
         """The row that says why this value is no task."""
@@ -73,10 +75,11 @@ class Value:
 
 @dataclass
 class Pool:
-    """Everything that is still to be read. ``refused`` are files that did not get in at all."""
+    """What is still to be read. ``refused`` are files that did not get in, ``skipped`` those that are no tasks."""
 
     entries: list[Entry] = field(default_factory=list)
     refused: list[Found] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     _values: list[Value] | None = None
 
     def values(self) -> list[Value]:
@@ -84,7 +87,7 @@ class Pool:
         if self._values is None:
             texts = [entry for entry in self.entries if _is_json(entry)]
             self.entries = [entry for entry in self.entries if not _is_json(entry)]
-            self._values = [value for entry in texts for value in read_values(entry)]
+            self._values = [replace(value, inside=bool(one.path)) for one in texts for value in read_values(one)]
         return self._values
 
     def take(self, wanted: Callable[[Value], bool]) -> list[Value]:

@@ -16,12 +16,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from studio.exchange.harbor.paths import WORK, moved
+from trainer.attempt import SETUP_TIMEOUT_S
 
 INSTALLS: Final = re.compile(
     r'(?<![\w./-])(?:sudo\s+)?(?:apt-get|apt|apk|yum|dnf|pip3?|pipx|uv|uvx|conda|mamba|npm|npx|yarn|pnpm|cargo|gem|'
     r'curl|wget|git\s+clone|go\s+(?:install|get)|add-apt-repository)(?![\w./=-])'
 )
 """Words that mean software or files from elsewhere."""
+MAX_SOURCES: Final = 200
 _PLAIN_IMAGES: Final = ('ubuntu', 'debian', 'python', 'alpine', 'busybox')
 _QUIET_ENV: Final = re.compile(r'PYTHON\w*|DEBIAN_FRONTEND|LANG|LC_\w+|PIP_\w+|UV_\w+|PATH|TZ|TERM')
 _QUIET: Final = ('LABEL', 'ARG', 'MAINTAINER', 'EXPOSE', 'STOPSIGNAL', 'SHELL')
@@ -65,6 +67,11 @@ def read_dockerfile(text: str, context: Mapping[str, bytes], *, root: str = '') 
     reader = _Reader(build, context)
     for one in steps:
         reader.read(one)
+    if build.commands:
+        what = f'{len(build.commands)} RUN lines became setup commands'
+        build.warnings.append(
+            f'environment/Dockerfile: {what}, run before every episode, for {SETUP_TIMEOUT_S:g} s at most'
+        )
     return build
 
 
@@ -79,11 +86,14 @@ def parse(text: str) -> list[Instruction]:
         position += 1
         if not line or line.startswith('#'):
             continue
-        while line.endswith('\\') and position < len(lines):
+        parts = [line]
+        while parts[-1].endswith('\\') and position < len(lines):
             more = lines[position].strip()
             position += 1
             if not more.startswith('#'):
-                line = line[:-1].rstrip() + ' ' + more
+                parts[-1] = parts[-1][:-1].rstrip()
+                parts.append(more)
+        line = ' '.join(parts)
         here = []
         if mark := re.search(r'<<-?\s*["\']?(\w+)["\']?', line):
             while position < len(lines) and lines[position].strip() != mark[1]:
@@ -184,8 +194,11 @@ class _Reader:
     def _copy(self, one: Instruction) -> None:
         flags = [word for word in one.rest.split() if word.startswith('--')]
         words = _words(one.rest)
-        if any(flag.startswith('--from') for flag in flags) or len(words) < 2:
+        if any(flag.startswith('--from') for flag in flags):
             self._leave(one, 'is left out: it copies from another image')
+            return
+        if not 2 <= len(words) <= MAX_SOURCES:
+            self._leave(one, 'is left out: it cannot be read')
             return
         *sources, target = words
         if one.here:

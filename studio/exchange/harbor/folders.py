@@ -20,6 +20,10 @@ from trainer.task import MAX_TITLE_CHARS, parse_task
 NAME: Final = 'harbor'
 RECORD: Final = 'rlvr.json'
 RECORD_FORMAT: Final = 1
+MAX_FILES: Final = 2000
+MAX_TEXT_BYTES: Final = 4 * 1024**2
+MAX_CONTROL_BYTES: Final = 256 * 1024
+"""For the files that are read line by line: task.toml, Dockerfile, test.sh, solve.sh."""
 PARTS: Final = ('instruction.md', 'task.toml', 'environment/', 'tests/', 'solution/')
 _MARKS: Final = ('task.toml', 'instruction.md')
 _COMPOSE: Final = ('environment/docker-compose.yaml', 'environment/docker-compose.yml')
@@ -46,6 +50,9 @@ class _Folder:
         """A file as text; what is no UTF-8 is refused by name."""
         if name not in self.files:
             return None
+        if len(self.files[name].data) > MAX_TEXT_BYTES:
+            self.refuse(name, f'is larger than {MAX_TEXT_BYTES // 1024**2} MB')
+            return None
         try:
             return self.files[name].data.decode('utf-8')
         except UnicodeDecodeError as error:
@@ -56,7 +63,7 @@ class _Folder:
 def read(pool: Pool) -> Iterator[Found]:
     """Every folder with a task.toml or an instruction.md; one that cannot be a task says why."""
     for folder in _folders(pool):
-        yield _read_folder(folder, pool)
+        yield _read_folder(folder)
     for entry in [entry for entry in pool.entries if not entry.path and entry.source in (*_MARKS, 'Dockerfile')]:
         pool.take_entries([entry])
         yield refusal(entry.source, entry.source, 'is one file of a Harbor task: zip the whole folder', format=NAME)
@@ -86,6 +93,10 @@ def _folders(pool: Pool) -> list[_Folder]:
             folder.files[entry.path[len(folder.path) + 1 :] if folder.path else entry.path] = entry
             taken.append(entry)
     pool.take_entries(taken)
+    for refused in pool.refused:
+        folder = folders.get(_root_of(refused.source, _parent(refused.where), marked) or ('', ''))
+        if folder is not None:
+            folder.refuse(refused.where, refused.errors[0].msg)
     return list(folders.values())
 
 
@@ -101,11 +112,8 @@ def _parent(path: str) -> str:
     return path.rpartition('/')[0]
 
 
-def _read_folder(folder: _Folder, pool: Pool) -> Found:
-    prefix = f'{folder.path}/' if folder.path else ''
-    for refused in pool.refused:
-        if refused.source == folder.source and refused.where.startswith(prefix):
-            folder.refuse(refused.where.removeprefix(prefix), refused.errors[0].msg)
+def _read_folder(folder: _Folder) -> Found:
+    _check_sizes(folder)
     name = folder.path.rsplit('/', 1)[-1] or PurePosixPath(folder.source).stem
     raw: dict[str, Any] = {}
     if not folder.errors:
@@ -121,6 +129,14 @@ def _read_folder(folder: _Folder, pool: Pool) -> Found:
             warnings = (*folder.warnings, *(f'{note.loc} {note.msg}' for note in notes))
             return Found(folder.source, where, NAME, task, title, warnings=warnings)
     return Found(folder.source, where, NAME, None, title, errors=tuple(folder.errors))
+
+
+def _check_sizes(folder: _Folder) -> None:
+    if len(folder.files) > MAX_FILES:
+        folder.refuse('', f'it has {len(folder.files)} files; at most {MAX_FILES} are read of one task')
+    for name in ('task.toml', 'environment/Dockerfile', 'tests/test.sh', 'solution/solve.sh'):
+        if name in folder.files and len(folder.files[name].data) > MAX_CONTROL_BYTES:
+            folder.refuse(name, f'is larger than {MAX_CONTROL_BYTES // 1024} kB')
 
 
 def _read_raw(folder: _Folder, name: str) -> dict[str, Any]:

@@ -171,17 +171,15 @@ def adapted(text: str) -> tuple[str, list[str]]:
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     """Lines with their numbers, continued ones joined."""
     found: list[tuple[int, str]] = []
-    begun: tuple[int, str] | None = None
+    parts: list[str] = []
     for number, line in enumerate(text.split('\n'), start=1):
-        start, before = begun or (number, '')
-        whole = before + line
-        if whole.endswith('\\') and not whole.lstrip().startswith('#'):
-            begun = start, whole[:-1] + ' '
-            continue
-        begun = None
-        found.append((start, whole))
-    if begun:
-        found.append(begun)
+        is_continued = line.endswith('\\') and (parts or not line.lstrip().startswith('#'))
+        parts.append(line[:-1] + ' ' if is_continued else line)
+        if not is_continued:
+            found.append((number - len(parts) + 1, ''.join(parts)))
+            parts = []
+    if parts:
+        found.append((text.count('\n') + 2 - len(parts), ''.join(parts)))
     return found
 
 
