@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from trainer.engine_choice import Engine, choose, obstacle
 from trainer.errors import ConfigError, FieldError
+from trainer.gpus import gpus
 from trainer.models import ModelInfo, Preset, find_model
 from trainer.requirements import parse_requirements
 from trainer.sandbox import Isolation
@@ -240,7 +241,7 @@ def parse_settings(data: object, *, root: str = '') -> tuple[Settings, tuple[Fie
 def plan(settings: Settings, model: ModelInfo, tasks: int, *, processes: int | None = None) -> Plan:
     """Work presets, caps and divisibility into one plan for ``tasks`` tasks. Raises ``ConfigError``.
 
-    ``processes`` is how many there will be; where that is not known yet, what the settings ask for.
+    ``processes`` is how many there are; where none has started yet, what the settings ask for, or one for each GPU.
     """
     if tasks < 1:
         raise ConfigError('A run needs at least one task', [FieldError(loc='tasks', msg='Choose at least one task')])
@@ -253,7 +254,7 @@ def plan(settings: Settings, model: ModelInfo, tasks: int, *, processes: int | N
         )
         rate = model.rate_cap
     generations = settings.rl.num_generations
-    processes = processes or settings.processes or 1
+    processes = processes or settings.processes or max(1, gpus())
     batch_size, accumulation = _batches(settings, preset, tasks, processes, notes)
     groups = batch_size * accumulation * processes // generations
     epochs = settings.epochs or preset.epochs

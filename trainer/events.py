@@ -199,6 +199,17 @@ def read_events(path: Path, offset: int = 0, *, limit: int = 4 * 1024**2) -> tup
     return [_event(line) for line in whole.splitlines() if line.strip()], offset + len(whole)
 
 
+def last_state(path: Path, start: int = 0) -> RunState | None:
+    """The state that was entered last behind byte ``start``; ``None`` where none was."""
+    state: RunState | None = None
+    offset, after = -1, start
+    while after != offset:
+        offset = after
+        events, after = read_events(path, offset)
+        state = next((event.state for event in reversed(events) if isinstance(event, State)), state)
+    return state
+
+
 def _event(line: bytes) -> AnyEvent:
     try:
         return _ADAPTER.validate_json(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
 from trainer.rollout.shared import SharedPlayer
 from trainer.runfolder import RunFolder, write_json
+from trainer.sandbox.packages import InstallStopped
 from trainer.sandbox.probe import probe
 from trainer.sandbox.python_env import PythonEnvironment, package_environment
 from trainer.task import TaskFile
@@ -88,12 +90,7 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
         write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
     journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
     # Before the model is loaded: what cannot be installed ends the run at once.
-    python = package_environment(
-        home_of(config, folder),
-        config.settings.rl.pip_packages,
-        report=journal.notice,
-        stop=lambda: journal.stop_requested,
-    )
+    python = _packages(folder, config, journal, team)
     if python.packages and team.writes:
         write_json(folder.path / 'packages.json', python.packages)
     shared = f', {team.size} processes' if team.size > 1 else ''
@@ -103,3 +100,19 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
     tokenizer = load_tokenizer(model, report=journal.notice)
     engines = Engines(plan.engine, tokenizer, folder=folder.path, lora_rank=plan.lora_rank, rank=team.rank)
     return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python, team, engines)
+
+
+def _packages(folder: RunFolder, config: RunConfig, journal: Journal, team: Team) -> PythonEnvironment:
+    """The Python of sandboxes with the packages of the run. Raises ``PackagesFailed``, ``InstallStopped``."""
+    python: PythonEnvironment | None = None
+    with suppress(InstallStopped):
+        python = package_environment(
+            home_of(config, folder),
+            config.settings.rl.pip_packages,
+            report=journal.notice,
+            stop=lambda: journal.stop_requested,
+        )
+    # One process may have been asked to stop while another had what it needs.
+    if team.any(python is None) or python is None:
+        raise InstallStopped('stopped while packages were being installed')
+    return python

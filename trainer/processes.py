@@ -11,16 +11,15 @@ import os
 import signal
 import subprocess
 import sys
-from importlib import metadata
-from pathlib import Path
 from typing import Final
 
 from trainer.config import RunConfig
-from trainer.events import RunState
+from trainer.gpus import gpus
 from trainer.runfolder import STOP, RunFolder
 
 PR_SET_PDEATHSIG: Final = 1
-NVIDIA: Final = Path('/proc/driver/nvidia/gpus')
+LOST: Final = ('closed by peer', 'Connection reset', 'Broken pipe', 'NCCL', 'ncclRemoteError')
+"""Words in errors of a process whose partner has gone."""
 
 
 def rank() -> int | None:
@@ -33,19 +32,8 @@ def wanted(config: RunConfig) -> int:
     return config.settings.processes or max(1, gpus())
 
 
-def gpus() -> int:
-    """How many GPUs this machine lends to training, told without the training stack."""
-    if metadata.version('torch').endswith('+cpu'):
-        return 0
-    visible = os.environ.get('CUDA_VISIBLE_DEVICES')
-    if visible is not None:
-        names = [name.strip() for name in visible.split(',')]
-        return len([name for name in names if name and name != '-1'])
-    return len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0
-
-
-def launch(folder: RunFolder, count: int) -> tuple[RunState | None, str]:
-    """Run the folder with ``count`` processes to their end; return the state and the reason where they left none.
+def launch(folder: RunFolder, count: int) -> str:
+    """Run the folder with ``count`` processes to their end; return what ended them early, or empty.
 
     A signal to end is passed on as a request to stop, so that all of them stop at the same place and save.
     """
@@ -56,25 +44,33 @@ def launch(folder: RunFolder, count: int) -> tuple[RunState | None, str]:
     ]
     for file in folder.path.glob('failure-*.txt'):
         file.unlink()
-    # In a session of its own: a Ctrl-C in the terminal reaches this process alone, which asks all to stop.
-    started = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: folder.request(STOP))
+    # In a session of its own: a Ctrl-C in the terminal reaches this process alone, which asks all to stop.
+    started = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     code = started.wait()
-    if code == 0:
-        return None, ''
-    return 'failed', failure(folder) or f'one of {count} processes ended with exit code {code}'
+    return '' if code == 0 else failure(folder) or f'one of {count} processes ended with exit code {code}'
 
 
 def write_failure(folder: RunFolder, number: int, reason: str) -> None:
-    """Leave word of what ended a process that does not write events."""
-    (folder.path / f'failure-{number}.txt').write_text(reason, encoding='utf-8')
+    """Leave word of what ended one of several processes; the parent and the first one look for it."""
+    if rank() is not None:
+        (folder.path / f'failure-{number}.txt').write_text(reason, encoding='utf-8')
 
 
 def failure(folder: RunFolder) -> str:
     """What ended one of the other processes first, if anything did."""
     files = sorted(folder.path.glob('failure-*.txt'), key=lambda file: file.stat().st_mtime_ns)
     return files[0].read_text(encoding='utf-8') if files else ''
+
+
+def cause(folder: RunFolder, reason: str) -> str:
+    """What really ended this process: where another one failed first, it only lost its company."""
+    if first := failure(folder):
+        return first
+    if rank() is not None and any(word in reason for word in LOST):
+        return f'another process of the run is gone, likely out of memory ({reason})'
+    return reason
 
 
 def _die_with_parent() -> None:

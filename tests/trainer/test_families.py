@@ -14,7 +14,7 @@ from trl import chat_template_utils as trl_templates
 
 from trainer import preparation
 from trainer.config import RunConfig, parse_settings
-from trainer.engines import Generation, GenerationEngine, generate, open_engine
+from trainer.engines import Engines, Generation, GenerationEngine, generate, open_engine
 from trainer.events import Metrics, Notice, RolloutEvent, read_events
 from trainer.grpo import GrpoRun
 from trainer.held_out import HeldOut
@@ -124,10 +124,10 @@ def test_one_step_with_a_real_tool_call(
     )
     folder = RunFolder.create(tmp_path / 'run', config, [parse_task(TASK)[0]])
 
-    def prompted(name: Any, policy: Any, tokenizer: Any) -> PromptedEngine:
-        return PromptedEngine(open_engine(name, policy, tokenizer), tokenizer)
+    def prompted(self: Any, policy: Any) -> PromptedEngine:
+        return PromptedEngine(open_engine('plain', policy, self._tokenizer), self._tokenizer)
 
-    monkeypatch.setattr(preparation, 'open_engine', prompted)
+    monkeypatch.setattr(Engines, 'engine', prompted)
     with Journal(folder) as journal:
         run = preparation.prepare(folder, journal)
         policy = with_adapter(load_model(run.model, run.hardware), run.plan)

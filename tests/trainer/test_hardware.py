@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from trainer.gpus import gpus
 from trainer.hardware import Hardware, detect
-from trainer.processes import gpus
 from trainer.team import Team
 
 
@@ -56,13 +56,13 @@ def test_each_process_gets_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(('visible', 'count'), [('', 0), ('-1', 0), ('0', 1), ('0,1, 3', 3), ('GPU-aaaa,MIG-bbbb', 2)])
 def test_gpus_are_counted_as_they_are_lent(monkeypatch: pytest.MonkeyPatch, visible: str, count: int) -> None:
-    monkeypatch.setattr('trainer.processes.metadata.version', lambda _: '2.13.0+cu130')
+    monkeypatch.setattr('trainer.gpus.metadata.version', lambda _: '2.13.0+cu130')
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', visible)
     assert gpus() == count
 
 
 def test_a_training_stack_for_cpus_uses_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('trainer.processes.metadata.version', lambda _: '2.13.0+cpu')
+    monkeypatch.setattr('trainer.gpus.metadata.version', lambda _: '2.13.0+cpu')
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '0,1')
     assert gpus() == 0
 

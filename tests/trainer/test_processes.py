@@ -1,0 +1,167 @@
+"""Two processes on one run, started by accelerate over gloo: shared episodes, one writer, one end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trainer.config import RunConfig, parse_settings
+from trainer.events import Metrics, Notice, Progress, RolloutEvent, State, read_events
+from trainer.manifest import read_manifest
+from trainer.models import ASSETS
+from trainer.recording import Rollout
+from trainer.runfolder import RunFolder, state_of
+
+pytestmark = pytest.mark.train
+TUTORIAL = ASSETS / 'tasks' / 'tutorial-train.jsonl'
+HELD_OUT = ASSETS / 'tasks' / 'tutorial-heldout.jsonl'
+
+
+def make(path: Path, *, tasks: int, steps: int, held_out: int = 0) -> RunFolder:
+    settings, _ = parse_settings(
+        {
+            'rl': {'enabled': True, 'numGenerations': 4, 'maxSteps': steps, 'maxCompletionLength': 256},
+            'processes': 2,
+            'heldOutAttempts': 1,
+            'evalEvery': 0,
+        }
+    )
+    config = RunConfig(
+        id='two', created_at=datetime.now(UTC), model='starter', settings=settings, home=str(path.parent / 'home')
+    )
+    return RunFolder.create(path, config, read_manifest(TUTORIAL)[:tasks], read_manifest(HELD_OUT)[:held_out])
+
+
+def start(folder: RunFolder) -> subprocess.Popen[bytes]:
+    with folder.log.open('ab') as log:
+        return subprocess.Popen([sys.executable, '-m', 'trainer', str(folder.path)], stdout=log, stderr=log)
+
+
+def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 200) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition(list(read_events(folder.events)[0])):
+            return
+        time.sleep(0.2)
+    raise AssertionError(folder.log.read_text()[-3000:])
+
+
+def ranks(process: subprocess.Popen[bytes], folder: RunFolder) -> list[psutil.Process]:
+    """The processes that share the run, by rank."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        environment = child.environ()
+        if 'RANK' in environment and str(folder.path) in child.cmdline():
+            found.append((int(environment['RANK']), child))
+    return [child for _, child in sorted(found, key=lambda one: one[0])]
+
+
+@pytest.fixture(scope='module')
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = make(tmp_path_factory.mktemp('two') / 'run', tasks=3, steps=2, held_out=3)
+    assert start(folder).wait(timeout=280) == 0, folder.log.read_text()[-4000:]
+    return folder
+
+
+def test_one_writer_leaves_one_whole_story(finished: RunFolder) -> None:
+    events, _ = read_events(finished.events)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    states = [event.state for event in events if isinstance(event, State)]
+    assert states == ['preparing', 'evaluating', 'training', 'evaluating', 'finished']
+    assert state_of(events, finished.exit(), finished.claim()) == ('finished', '')
+    assert [(event.step, event.total) for event in events if isinstance(event, Progress)] == [(1, 2), (2, 2)]
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert len([text for text in notices if text.startswith('Device') and '2 processes' in text]) == 1
+    assert any('a step takes 4 tasks instead of 3' in text for text in notices)
+    assert finished.log.read_text().count('step 1/2') == 1
+
+
+def test_the_rollouts_of_both_are_recorded_in_whole_groups(finished: RunFolder) -> None:
+    events = [event for event in read_events(finished.events)[0] if isinstance(event, RolloutEvent)]
+    trained = [event for event in events if event.stage == 'train']
+    assert Counter((event.step, event.group) for event in trained) == {
+        (step, group): 4 for step in (1, 2) for group in range(4)
+    }
+    for event in trained:
+        rollout = Rollout.model_validate(finished.rollout(event.offset))
+        assert (rollout.task, rollout.group, rollout.verdict.reward) == (event.task, event.group, event.reward)
+    tasks = {(event.step, event.group): event.task for event in trained}
+    assert all(event.task == tasks[event.step, event.group] for event in trained)
+    for stage in ('before', 'after'):
+        measured = [event for event in events if event.stage == stage]
+        assert len({event.task for event in measured}) == len(measured) == 3
+
+
+def test_the_numbers_are_over_the_episodes_of_both(finished: RunFolder) -> None:
+    events, _ = read_events(finished.events)
+    for step in (1, 2):
+        (row,) = [
+            event.values
+            for event in events
+            if isinstance(event, Metrics) and event.step == step and 'loss' in event.values
+        ]
+        rewards = [
+            event.reward
+            for event in events
+            if isinstance(event, RolloutEvent) and event.step == step and event.stage == 'train'
+        ]
+        scored = [reward for reward in rewards if reward is not None]
+        assert row['rollouts'] == len(rewards) == 16
+        assert row['rewards/TfcodeEnv/mean'] == pytest.approx(sum(scored) / len(scored))
+
+
+def test_both_played_different_episodes(finished: RunFolder) -> None:
+    """The same seed in both processes must not give the same attempts."""
+    texts = []
+    for event in read_events(finished.events)[0]:
+        if isinstance(event, RolloutEvent) and event.stage == 'train' and event.step == 1:
+            rollout = Rollout.model_validate(finished.rollout(event.offset))
+            texts.append((event.group, tuple(turn.text for turn in rollout.turns)))
+    first, second = ([text for group, text in texts if group // 2 == half] for half in (0, 1))
+    assert first != second
+
+
+def test_the_adapter_is_saved_once(finished: RunFolder) -> None:
+    assert (finished.adapter / 'adapter_model.safetensors').is_file()
+    assert json.loads(finished.summary.read_text())['state'] == 'finished'
+    assert not list(finished.path.glob('failure-*'))
+
+
+def test_a_signal_to_end_stops_both_and_keeps_what_was_learned(tmp_path: Path) -> None:
+    folder = make(tmp_path / 'run', tasks=2, steps=500)
+    process = start(folder)
+    wait_for(folder, lambda events: any(isinstance(event, Progress) for event in events))
+    shared = ranks(process, folder)
+    assert len(shared) == 2
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(timeout=120) == 143, folder.log.read_text()[-3000:]
+    events, _ = read_events(folder.events)
+    assert state_of(events, folder.exit(), folder.claim()) == ('stopped', 'stopped by the user')
+    assert (folder.adapter / 'adapter_model.safetensors').is_file()
+    assert not [one for one in shared if one.is_running()]
+
+
+def test_where_one_process_is_killed_the_run_fails_and_says_so(tmp_path: Path) -> None:
+    folder = make(tmp_path / 'run', tasks=2, steps=500)
+    process = start(folder)
+    wait_for(folder, lambda events: any(isinstance(event, Progress) for event in events))
+    shared = ranks(process, folder)
+    shared[1].kill()
+    assert process.wait(timeout=120) == 1
+    events, _ = read_events(folder.events)
+    state, reason = state_of(events, folder.exit(), folder.claim())
+    assert state == 'failed'
+    assert 'process' in reason
+    psutil.wait_procs(shared, timeout=40)
+    assert not [one for one in shared if one.is_running()]
