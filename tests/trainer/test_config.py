@@ -182,7 +182,8 @@ def test_max_steps_caps_the_steps() -> None:
     assert plan(parse_settings({'rl': {'maxSteps': 3}})[0], STARTER, 32).steps == 3
 
 
-def test_an_engine_that_cannot_run_is_refused() -> None:
+def test_an_engine_that_cannot_run_is_refused(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv('RLVR_VLLM', '/no/such/program')
     with pytest.raises(ConfigError) as caught:
         plan(parse_settings({'rl': {'generationEngine': 'vllm'}})[0], STARTER, 4)
     assert caught.value.fields[0].loc == 'rl.generationEngine'

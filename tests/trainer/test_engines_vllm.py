@@ -231,7 +231,8 @@ def test_a_batch_that_is_given_up_waits_for_nobody(server, base, tokenizer, monk
     with pytest.raises(KeyboardInterrupt), engine.open(2, temperature=1.0, seed=1) as stream:
         stream.extend(0, [1, 2], 10)
         stream.extend(1, [1, 2], 10)
-        assert stream.advance() == []
+        for _ in range(3):
+            assert stream.advance() == []
         began = time.monotonic()
         raise KeyboardInterrupt
     assert time.monotonic() - began < 30

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from trainer.engines.base import Generation
 
-WAIT_S: Final = 0.2
-"""How long ``advance`` waits for the first turn: not for ever, somebody may ask to stop."""
+WAIT_S: Final = 0.01
+"""How long ``advance`` waits for a turn: tools may answer meanwhile, and somebody may ask to stop."""
 
 
 class Backend(Protocol):

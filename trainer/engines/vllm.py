@@ -86,7 +86,7 @@ class _Completions:
         """Send what was asked for; conversations that outgrow the server wait for one that takes them."""
         server = self._engine.server
         needed = min(max((len(ids) + limit for _, ids, limit in self._waiting), default=0), self._engine.served.context)
-        if not self._name or needed > server.max_length:
+        if not self._name or not server.takes(needed):
             if self._running:
                 return
             server.ready(needed, self._engine.served)

@@ -80,17 +80,21 @@ class VllmServer:
         """A new client of the server."""
         return VllmClient(self._address, key=self._key)
 
+    def takes(self, tokens: int) -> bool:
+        """Whether the server is there and no other would take longer conversations."""
+        return bool(self.max_length) and (self._vllm.mode == 'attached' or tokens <= self.max_length)
+
     def ready(self, tokens: int, served: Served) -> None:
         """See that the server is there and takes conversations of ``tokens``. Raises ``GenerationError``."""
-        if self._vllm.mode == 'attached':
-            if not self.max_length:
-                self._attach(served)
+        if self.takes(tokens):
             return
+        if self._vllm.mode == 'attached':
+            self._attach(served)
+            return
+        self.close()
         wanted = min(-(-tokens // LENGTH_STEP) * LENGTH_STEP, served.context)
-        if self._process is None or wanted > self.max_length:
-            self.close()
-            self._start(wanted, served)
-            self.max_length = wanted
+        self._start(wanted, served)
+        self.max_length = wanted
 
     def publish(self, policy: Any) -> str:
         """Hand the policy's adapter to the server as it stands; returns the name to ask for.
