@@ -100,10 +100,8 @@ def models_check(model: str, *, as_json: bool) -> int:
     if as_json:
         print_json(result.model_dump(mode='json'))
     else:
-        print_table(
-            ['model', 'tool calls can be read', ''],
-            [(model, _mark(result.ok), ' '.join(filter(None, (result.note or result.problem, result.hint))))],
-        )
+        why = f'{result.problem}. {result.hint}' if result.problem else result.note
+        print_table(['model', 'tool calls can be read', ''], [(model, _mark(result.ok), why)])
     return 0 if result.ok else 1
 
 

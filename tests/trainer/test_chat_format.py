@@ -192,6 +192,14 @@ def test_the_preflight_of_a_damaged_folder_says_so(tmp_path: Path) -> None:
     assert 'no config.json' in preflight(str(empty)).problem
 
 
+def test_a_hub_that_does_not_answer_is_no_long_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr('trainer.policy.hub_answers', lambda: False)
+    result = preflight('nobody/no-such-model')
+    assert not result.ok
+    assert 'is not on this machine, and the model hub does not answer' in result.problem
+    assert 'Download' in result.hint
+
+
 def test_the_preflight_in_a_process_of_its_own() -> None:
     """The studio asks this way: it never imports the training stack."""
     result = preflight_apart(str(STARTER_FOLDER))
