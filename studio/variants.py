@@ -13,6 +13,7 @@ from pydantic import Field
 from sqlmodel import col, select
 
 from studio.certificates import Certificates
+from studio.document_rows import VARIANTS
 from studio.document_views import MAX_TOPIC_CHARS, DocumentView, check_solutions, check_title
 from studio.documents import Documents
 from studio.placeholders import Template, filled, spots, unknown
@@ -199,7 +200,7 @@ def template_of(document: DocumentView | TaskFile) -> Template:
 
 def topic_of(title: str) -> str:
     """The topic that holds the variants of a task together."""
-    return f'variants of {title.strip() or "Untitled task"}'[:MAX_TOPIC_CHARS].strip()
+    return f'{VARIANTS}{title.strip() or "Untitled task"}'[:MAX_TOPIC_CHARS].strip()
 
 
 def title_pattern(title: str, names: Collection[str]) -> str:

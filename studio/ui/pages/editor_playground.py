@@ -283,6 +283,7 @@ class PlaygroundCard:
     async def replay(self, solution: Solution) -> None:
         """Get a kept solution ready in a fresh workspace, to be played step by step or at once, and graded."""
         if self._busy:
+            theme.toast('The playground is busy', 'warn', detail='Wait for the call that runs, or cancel it.')
             return
         await self._reset_now()
         if self._session:
