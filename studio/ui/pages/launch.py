@@ -42,12 +42,12 @@ class Start:
     copied_tasks: tuple[tuple[str, ...], tuple[str, ...]] | None
 
 
-async def page(shell: Shell, tasks: str = '', copy: str = '') -> None:
-    """Draw the page; ``tasks`` picks tasks by their ids, ``copy`` takes over what a run had."""
+async def page(shell: Shell, tasks: str = '', copy: str = '', model: str = '') -> None:
+    """Draw the page. ``tasks`` and ``model`` pick tasks and a model by their ids, ``copy`` takes over what a run had."""
     picked = [id for id in tasks.split(',') if id]
     found = await background.io_bound(read_start, shell.studio, copy, picked)
     if found is not None:
-        LaunchScreen(shell, found, picked)
+        LaunchScreen(shell, found, picked, model)
 
 
 def read_start(studio: Studio, copy: str, picked: Sequence[str] = ()) -> Start:
@@ -84,7 +84,7 @@ def _measured(studio: Studio) -> dict[str, tuple[float, str]]:
 class LaunchScreen:
     """The page in one tab."""
 
-    def __init__(self, shell: Shell, start: Start, task_ids: list[str]) -> None:
+    def __init__(self, shell: Shell, start: Start, task_ids: list[str], picked_model: str = '') -> None:
         self.studio: Studio = shell.studio
         self.start_with = start
         self.request = uuid4().hex
@@ -98,6 +98,7 @@ class LaunchScreen:
         if start.copied is not None and start.copied_tasks is not None:
             train, held_out = start.copied_tasks
             values, model, name = changed_settings(start.copied.settings), start.copied.model, start.copied.name
+        model = picked_model or model
         self.choice = TaskChoice(start.rows, train, held_out)
         self.seals = TaskSeals(self.studio.certificates, self._picked)
         shell.on_leave(self.seals.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 from nicegui import run, ui
 
@@ -70,7 +71,11 @@ def _row(model: ModelInfo, stored: int) -> None:
         Text(f'{model.rate_cap:g}'.replace('e-0', 'e-'), 'td', 'r num mono hide-s')
         Text(size(stored) if stored else 'Downloaded when a run starts', 'td', 'num' if stored else 't3 t-small')
         with ui.element('td'):
-            Button('Train', icon='play', kind='sm', on_click=lambda: ui.navigate.to(f'/train?model={model.id}'))
+            Button('Train', icon='play', kind='sm', on_click=lambda: _train(model))
+
+
+def _train(model: ModelInfo) -> None:
+    ui.navigate.to(f'/train?{urlencode({"model": model.id})}')
 
 
 def bytes_on_disk(model: ModelInfo) -> int:
