@@ -208,7 +208,7 @@ def test_keys_search_and_hostile_titles(server: Server, page: Page) -> None:
     expect(page).to_have_url(re.compile('search=onerror'))
     page.reload()
     expect(page.locator('.tt a')).to_have_text([hostile])
-    page.get_by_label('Search title, prompt or file name').press('Escape')
+    page.get_by_label('Search title, prompt, file name or command').press('Escape')
     page.locator('h1').click()
     page.keyboard.press('?')
     expect(page.get_by_role('heading', name='Keyboard')).to_be_visible()
