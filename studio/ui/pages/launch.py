@@ -43,7 +43,7 @@ class Start:
 
 
 async def page(shell: Shell, tasks: str = '', copy: str = '', model: str = '') -> None:
-    """Draw the page. ``tasks`` and ``model`` pick tasks and a model by their ids, ``copy`` takes over what a run had."""
+    """Draw the page. ``tasks`` and ``model`` pick them by their ids, ``copy`` takes over what a run had."""
     picked = [id for id in tasks.split(',') if id]
     found = await background.io_bound(read_start, shell.studio, copy, picked)
     if found is not None:
