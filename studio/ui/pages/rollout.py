@@ -84,6 +84,8 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
         else:
             _steps(group)
         spacer()
+        task = f'/runs/{run_id}/tasks?task={group.rollout.task}'
+        Button('Task', icon='file-text', kind='gho', on_click=lambda: ui.navigate.to(task))
     with ui.element('div').classes('ro'):
         with ui.element('div'):
             _head(group)
