@@ -18,7 +18,7 @@ Layer = tuple[torch.Tensor, torch.Tensor]
 """Keys and values of a layer: [slots, heads, tokens + 1, head size]; the last token is where padding is written."""
 
 
-class SlotCache(Cache):
+class SlotCache(Cache):  # type: ignore[misc]
     """Cache of ``slots`` conversations. ``enter`` says where the tokens of the next forward pass belong."""
 
     def __init__(self, slots: int) -> None:
