@@ -23,7 +23,7 @@ from trainer.models import ASSETS
 from trainer.recording import Rollout
 from trainer.runfolder import RunFolder, state_of
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
 TUTORIAL = ASSETS / 'tasks' / 'tutorial-train.jsonl'
 HELD_OUT = ASSETS / 'tasks' / 'tutorial-heldout.jsonl'
 
@@ -48,7 +48,7 @@ def start(folder: RunFolder) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, '-m', 'trainer', str(folder.path)], stdout=log, stderr=log)
 
 
-def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 200) -> None:
+def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 400) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition(list(read_events(folder.events)[0])):
@@ -70,7 +70,7 @@ def ranks(process: subprocess.Popen[bytes], folder: RunFolder) -> list[psutil.Pr
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = make(tmp_path_factory.mktemp('two') / 'run', tasks=3, steps=2, held_out=3)
-    assert start(folder).wait(timeout=280) == 0, folder.log.read_text()[-4000:]
+    assert start(folder).wait(timeout=600) == 0, folder.log.read_text()[-4000:]
     return folder
 
 
@@ -145,7 +145,7 @@ def test_a_signal_to_end_stops_both_and_keeps_what_was_learned(tmp_path: Path) -
     shared = ranks(process, folder)
     assert len(shared) == 2
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(timeout=120) == 143, folder.log.read_text()[-3000:]
+    assert process.wait(timeout=300) == 143, folder.log.read_text()[-3000:]
     events, _ = read_events(folder.events)
     assert state_of(events, folder.exit(), folder.claim()) == ('stopped', 'stopped by the user')
     assert (folder.adapter / 'adapter_model.safetensors').is_file()
@@ -158,10 +158,10 @@ def test_where_one_process_is_killed_the_run_fails_and_says_so(tmp_path: Path) -
     wait_for(folder, lambda events: any(isinstance(event, Progress) for event in events))
     shared = ranks(process, folder)
     shared[1].kill()
-    assert process.wait(timeout=120) == 1
+    assert process.wait(timeout=300) == 1
     events, _ = read_events(folder.events)
     state, reason = state_of(events, folder.exit(), folder.claim())
     assert state == 'failed'
     assert 'process' in reason
-    psutil.wait_procs(shared, timeout=40)
+    psutil.wait_procs(shared, timeout=60)
     assert not [one for one in shared if one.is_running()]
