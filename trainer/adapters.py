@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from trainer.checkpoints import sha256
 from trainer.config import Plan, RunConfig
 from trainer.evaluate import Evaluation
 from trainer.models import ModelInfo
+from trainer.policy import save_weights
 from trainer.task import TaskFile
 
 LIBRARIES: Final = ('torch', 'transformers', 'trl', 'peft', 'rlvr-studio')
@@ -33,10 +33,7 @@ def save_adapter(
 
     ``lineage.json`` says what the adapter came from: model, run, step, task versions, settings, library versions.
     """
-    with warnings.catch_warnings():
-        # peft looks up a hub model's config to see whether its vocabulary grew; ours never does.
-        warnings.simplefilter('ignore', UserWarning)
-        policy.save_pretrained(folder, save_embedding_layers=False)
+    save_weights(policy, folder)
     tokenizer.save_pretrained(folder)
     _name_the_base(folder, model)
     sums = {path.name: sha256(path) for path in sorted(folder.glob('adapter_*'))}
@@ -63,6 +60,7 @@ def write_model_card(
     step: int,
     before: Evaluation | None,
     after: Evaluation | None,
+    evaluations: int = 0,
 ) -> None:
     """Write README.md: what the adapter is, its held-out success with intervals, and how to load it."""
     success = '\n'.join(
@@ -72,6 +70,9 @@ def write_model_card(
     )
     measured = next((result for result in (after, before) if result is not None), None)
     how = f'k = {measured.k}, temperature {measured.temperature:g}' if measured else ''
+    if after is not None and evaluations > 2:
+        # The highest of several measurements is a little too high.
+        how += f'. Step {step} was the best of {evaluations} evaluations on these tasks'
     table = (
         f'\n| | solved | success | 95 % interval |\n|---|---|---|---|\n{success}\n\n{how}\n'
         if success
@@ -85,9 +86,8 @@ tags: [grpo, rlvr, lora]
 ---
 # {config.name or config.id}
 
-LoRA adapter (rank {plan.lora_rank}) for `{model.id}`, trained for {step} steps of agentic GRPO on tasks with
-verifiable rewards: {plan.groups} tasks a step, {plan.generations} attempts each. `lineage.json` holds the task
-versions, the settings, the library versions and the checksums.
+LoRA adapter (rank {plan.lora_rank}) for `{model.id}`, trained for {step} steps of {_method(config, plan)}.
+`lineage.json` holds the task versions, the settings, the library versions and the checksums.
 
 ## Held-out success
 {table}
@@ -106,10 +106,14 @@ tokenizer = AutoTokenizer.from_pretrained("PATH/TO/THIS/FOLDER")
     )
 
 
-def sha256(path: Path) -> str:
-    """Hex sha256 of a file, read in pieces."""
-    with path.open('rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
+def _method(config: RunConfig, plan: Plan) -> str:
+    if config.training_type == 'conversationalTraining':
+        return 'supervised training on demonstrations'
+    first = ', after a cold start on demonstrations' if config.cold_start else ''
+    return (
+        f'agentic GRPO on tasks with verifiable rewards: {plan.groups} tasks a step, {plan.generations} attempts '
+        f'each{first}'
+    )
 
 
 def _name_the_base(folder: Path, model: ModelInfo) -> None:

@@ -3,89 +3,122 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import time
-import warnings
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 from datasets import Dataset
+from pydantic import Field
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from trainer.config import Plan, RunConfig
+from trainer.checkpoints import Checkpoint, whole_folder
 from trainer.events import Metrics, Progress, finite
-from trainer.hardware import Hardware
-from trainer.journal import Journal
-from trainer.policy import lora
+from trainer.held_out import HeldOut, Measured, best, since_improvement
+from trainer.policy import save_weights, without_warnings
+from trainer.preparation import Run
 from trainer.recording import Rollout
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.metrics import advantages, step_metrics
 from trainer.rollout.play import Episode, Player, Stopped, record
+from trainer.saving import STANDING, Saver
+from trainer.schedule import Outcomes, order, teaches
+from trainer.statistics import wilson
 from trainer.task import TaskFile
+from trainer.team import PATIENCE
+from trainer.validation import Document
 
 ERROR_WINDOW: Final = 5
 """Steps over which the share of errors is taken."""
 ETA_WINDOW: Final = 10
+EXTRA_ROUNDS: Final = 2
+"""How often a step's groups that cannot teach are replaced by others at most (dynamic sampling)."""
 STOPPED_BY_USER: Final = 'stopped by the user'
 FROM_TRL: Final = ('loss', 'grad_norm', 'learning_rate', 'entropy', 'clip_ratio/region_mean', 'policy_loss')
 """What is taken over from TRL's log: the numbers of its update. The others are computed over groups, by us."""
+
+Group = list[Episode]
+
+
+class Standing(Document):
+    """What the stage has to remember from one process to the next."""
+
+    measured: tuple[Measured, ...] = ()
+    errors: tuple[tuple[int, int], ...] = ()
+    outcomes: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
 
 class GrpoRun:
     """One GRPO stage: builds TRL's trainer around ``rollout_func``, trains, and says why it ended."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        plan: Plan,
-        tasks: Sequence[TaskFile],
-        journal: Journal,
-        hardware: Hardware,
-    ) -> None:
-        self._config = config
-        self._plan = plan
-        self._tasks = {task.id: task for task in tasks}
-        self._journal = journal
-        self._hardware = hardware
+    def __init__(self, run: Run, held_out: HeldOut, *, loaded: Checkpoint | None = None) -> None:
+        self._run = run
+        self._held_out = held_out
+        self._loaded = loaded
+        self._tasks = {task.id: task for task in run.tasks}
         self._values: dict[str, float] = {}
-        self._errors: deque[tuple[int, int]] = deque(maxlen=ERROR_WINDOW)
-        self.steps = 0
+        self._seconds: Counter[str] = Counter()
+        standing = _standing(loaded)
+        self._errors: deque[tuple[int, int]] = deque(standing.errors, maxlen=ERROR_WINDOW)
+        self._outcomes = Outcomes(standing.outcomes)
+        if loaded is not None:
+            held_out.measured = standing.measured
+        self.steps = loaded.step if loaded else 0
         self.stop_reason = ''
         """Why training ended before its last step, or empty."""
         self.failed = False
         """Whether that reason is a failure."""
+        self.stopped = False
+        """Whether that reason is the user."""
 
-    def train(self, model: Any, tokenizer: Any, make_player: Callable[[Any], Player]) -> Any:
-        """Train and return the PEFT model; ``make_player`` gets the wrapped model that generates the episodes."""
-        with warnings.catch_warnings():
-            # TRL calls rollout_func experimental, and transformers its own deprecated names, at every start.
-            warnings.simplefilter('ignore', UserWarning)
-            warnings.simplefilter('ignore', FutureWarning)
+    def train(self, policy: Any) -> None:
+        """Train a PEFT model in place, to the last step of the plan or to a reason to end before."""
+        if self.steps >= self._run.plan.steps:
+            return
+        settings, journal = self._run.config.settings, self._run.journal
+        saver = Saver(
+            journal,
+            journal.folder.checkpoints,
+            every=settings.save_every,
+            keep=settings.keep_checkpoints,
+            standing=lambda: self._standing.model_dump(mode='json'),
+            loaded=self._loaded,
+        )
+        with without_warnings():
             trainer = GRPOTrainer(
-                model=model,
+                model=policy,
                 args=self._arguments(),
                 train_dataset=self._dataset(),
-                processing_class=_text_only(tokenizer),
+                processing_class=_text_only(self._run.tokenizer),
                 reward_funcs=_reward,
                 rollout_func=self._rollouts,
-                peft_config=lora(self._plan),
-                callbacks=[_Steps(self)],
+                callbacks=[_Steps(self), saver],
             )
             trainer.remove_callback(PrinterCallback)
-            self._player = make_player(trainer.model)
+            saver.trainer = trainer
+            self._policy = trainer.model
+            self._player: Player = self._run.player(trainer.model)
             try:
-                trainer.train()
+                trainer.train(resume_from_checkpoint=str(self._loaded.path) if self._loaded else None)
             except Stopped:
-                self.stop_reason = STOPPED_BY_USER
+                self._end(STOPPED_BY_USER, stopped=True)
             finally:
                 self._player.close()
-        return trainer.model
+            saver.save()
+
+    @property
+    def _standing(self) -> Standing:
+        return Standing(
+            measured=self._held_out.measured, errors=tuple(self._errors), outcomes=dict(self._outcomes.last)
+        )
 
     def _arguments(self) -> GRPOConfig:
-        rl, plan = self._config.settings.rl, self._plan
+        run, plan = self._run, self._run.plan
+        rl, hardware = run.config.settings.rl, run.hardware
         return GRPOConfig(
-            output_dir=str(self._journal.folder.checkpoints),
+            output_dir=str(run.folder.checkpoints),
             max_steps=plan.steps,
             per_device_train_batch_size=plan.batch_size,
             gradient_accumulation_steps=plan.accumulation,
@@ -99,106 +132,165 @@ class GrpoRun:
             entropy_coef=rl.entropy_coef,
             epsilon_high=0.28,  # clip-higher of DAPO, arXiv 2503.14476
             beta=0.0,
-            seed=self._config.settings.seed,
-            use_cpu=self._hardware.device == 'cpu',
-            bf16=self._hardware.precision == 'bfloat16',
-            fp16=self._hardware.precision == 'float16',
-            gradient_checkpointing=self._hardware.device == 'cuda',
+            seed=run.config.settings.seed,
+            shuffle_dataset=False,
+            use_cpu=hardware.device == 'cpu',
+            bf16=hardware.precision == 'bfloat16',
+            fp16=hardware.precision == 'float16',
+            gradient_checkpointing=hardware.device == 'cuda',
             logging_steps=1,
             save_strategy='no',
             report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
-            dataloader_pin_memory=self._hardware.device == 'cuda',
+            dataloader_pin_memory=hardware.device == 'cuda',
+            ddp_find_unused_parameters=False,
+            ddp_timeout=int(PATIENCE.total_seconds()),
         )
 
     def _dataset(self) -> Dataset:
-        """One row a task, repeated where a step asks for more groups than there are tasks.
+        """One row a group of the whole run, in the order of the schedule: the step is the place to go on from.
 
         Only the id travels: ``datasets`` would pad nested columns with the keys of other rows.
         """
-        ids = list(self._tasks)
-        ids *= -(-self._plan.groups // len(ids))
-        rows = [[{'role': 'user', 'content': self._tasks[id_].task_spec.prompt, 'task': id_}] for id_ in ids]
-        return Dataset.from_dict({'prompt': rows})
+        plan = self._run.plan
+        ids = order(list(self._tasks), plan.steps * plan.groups, self._run.config.settings.seed)
+        return Dataset.from_dict({'prompt': [[{'role': 'user', 'content': id_}] for id_ in ids]})
 
     def _rollouts(self, prompts: list[list[dict[str, str]]], trainer: GRPOTrainer) -> dict[str, Any]:
         """Play the episodes of a step for TRL: token ids, mask, and rewards (``None`` for an error)."""
-        tasks = [self._tasks[prompt[-1]['task']] for prompt in prompts]
-        episodes = self._player.play(tasks, stop=lambda: self._journal.stop_requested)
-        groups = self._record(episodes, trainer.state.global_step + 1)
-        rewards = [rollout.verdict.reward for group in groups for rollout in group]
+        size, team = self._run.plan.generations, self._run.team
+        self._seconds.clear()
+        # Each process is given its own groups; all of them play all groups, and know how each went.
+        shares = team.gather([prompt[-1]['content'] for prompt in prompts[::size]])
+        played = self._play([id_ for share in shares for id_ in share])
+        trained = list(played)
+        if self._run.config.settings.dynamic_sampling:
+            played += self._replace(trained)
+        self._record(played, trained, trainer.state.global_step + 1)
+        episodes = team.share([episode for group in trained for episode in group])
         return {
             'prompt_ids': [episode.prompt for episode in episodes],
             'completion_ids': [episode.completion for episode in episodes],
             'env_mask': [episode.mask for episode in episodes],
             'logprobs': None,
-            'reward': rewards,
+            'reward': [episode.verdict.reward for episode in episodes],
         }
 
-    def _record(self, episodes: Sequence[Episode], step: int) -> list[list[Rollout]]:
-        size = self._plan.generations
-        batches = [episodes[start : start + size] for start in range(0, len(episodes), size)]
-        plain = [
-            [
-                record(episode, step=step, stage='train', group=number, index=index, advantage=None)
-                for index, episode in enumerate(batch)
-            ]
-            for number, batch in enumerate(batches)
-        ]
-        weights = advantages(
-            [[rollout.verdict.reward for rollout in group] for group in plain],
-            self._config.settings.rl.scale_rewards,
-        )
-        groups = [
-            [rollout.model_copy(update={'advantage': weight}) for rollout, weight in zip(group, row, strict=True)]
-            for group, row in zip(plain, weights, strict=True)
-        ]
-        for group in groups:
-            for rollout in group:
-                self._journal.rollout(rollout, 'train')
-        self._values = step_metrics(groups)
-        self._values |= {f'seconds/{phase}': seconds for phase, seconds in self._player.seconds.items()}
-        tokens = sum(rollout.tokens for group in groups for rollout in group)
-        if self._player.seconds['generate'] > 0:
-            self._values['tokens_per_second'] = tokens / self._player.seconds['generate']
-        self._errors.append((int(self._values['checker/errors']), len(episodes)))
-        self._episodes_ended = time.perf_counter()
+    def _play(self, ids: Sequence[str]) -> list[Group]:
+        """Play a group of each task."""
+        size = self._run.plan.generations
+        tasks: list[TaskFile] = [self._tasks[id_] for id_ in ids for _ in range(size)]
+        episodes = self._player.play(tasks, stop=lambda: self._run.journal.stop_requested)
+        self._seconds.update(self._player.seconds)
+        groups = [episodes[start : start + size] for start in range(0, len(episodes), size)]
+        for id_, group in zip(ids, groups, strict=True):
+            self._outcomes.note(id_, _rewards(group))
         return groups
+
+    def _replace(self, groups: list[Group]) -> list[Group]:
+        """Put groups of other tasks where a group cannot teach, a bounded number of times; return what was played."""
+        extra: list[Group] = []
+        tried = {group[0].task.id for group in groups}
+        for _ in range(EXTRA_ROUNDS):
+            dead = [place for place, group in enumerate(groups) if not teaches(_rewards(group))]
+            others = self._outcomes.most_teaching(id_ for id_ in self._tasks if id_ not in tried)[: len(dead)]
+            if not others:
+                break
+            tried.update(others)
+            fresh = self._play(others)
+            extra += fresh
+            for place, group in zip(dead, (group for group in fresh if teaches(_rewards(group))), strict=False):
+                groups[place] = group
+        return extra
+
+    def _record(self, played: Sequence[Group], trained: Sequence[Group], step: int) -> None:
+        """Record every episode, and compute the numbers of the step. What was replaced has no advantage."""
+        rl, journal = self._run.config.settings.rl, self._run.journal
+        weights = advantages([_rewards(group) for group in trained], rl.scale_rewards)
+        of_group = {id(group): row for group, row in zip(trained, weights, strict=True)}
+        groups: list[list[Rollout]] = []
+        for number, group in enumerate(played):
+            row = of_group.get(id(group), [None] * len(group))
+            groups.append(
+                [
+                    record(episode, step=step, stage='train', group=number, index=index, advantage=weight)
+                    for index, (episode, weight) in enumerate(zip(group, row, strict=True))
+                ]
+            )
+            for rollout in groups[-1]:
+                journal.rollout(rollout, 'train')
+        kept = [rollouts for group, rollouts in zip(played, groups, strict=True) if id(group) in of_group]
+        self._values = step_metrics(groups, trained=kept)
+        if self._run.config.settings.dynamic_sampling:
+            self._values['groups/extra'] = float(len(played) - len(trained))
+            self._values['groups/replaced'] = float(sum(id(group) not in of_group for group in played[: len(trained)]))
+        self._values |= {f'seconds/{phase}': seconds for phase, seconds in self._seconds.items()}
+        if self._seconds['generate'] > 0:
+            tokens = sum(rollout.tokens for group in groups for rollout in group)
+            self._values['tokens_per_second'] = tokens / self._seconds['generate']
+        self._errors.append((int(self._values['checker/errors']), int(self._values['rollouts'])))
+        self._episodes_ended = time.perf_counter()
 
     def step_ended(self, step: int, log: dict[str, float], durations: Sequence[float]) -> None:
         """Write the row of a step: TRL's numbers of the update, ours of the episodes."""
         self.steps = step
-        now = time.perf_counter()
-        self._values['seconds/update'] = now - self._episodes_ended
+        total, journal = self._run.plan.steps, self._run.journal
+        self._values['seconds/update'] = time.perf_counter() - self._episodes_ended
         self._values |= finite({name: log.get(name) for name in FROM_TRL})
-        self._journal.write(Metrics(step=step, values=finite(self._values)))
+        journal.write(Metrics(step=step, values=finite(self._values)))
         reward = self._values.get('rewards/TfcodeEnv/mean')
         shown = 'no reward' if reward is None else f'reward {reward:.3f}'
-        print(f'step {step}/{self._plan.steps}  {shown}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
-        left = self._plan.steps - step
-        eta = left * sum(durations) / len(durations) if durations else None
-        self._journal.write(Progress(step=step, total=self._plan.steps, eta_s=round(eta, 1) if eta else None))
+        if self._run.team.writes:
+            print(f'step {step}/{total}  {shown}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
+        eta = (total - step) * sum(durations) / len(durations) if durations else None
+        journal.write(Progress(step=step, total=total, eta_s=round(eta, 1) if eta else None))
 
-    def should_stop(self) -> bool:
-        """Whether training ends here: somebody asked, or too many checks could not do their work."""
-        if self._journal.stop_requested:
-            self.stop_reason = STOPPED_BY_USER
-            return True
-        errors, attempts = (sum(column) for column in zip(*self._errors, strict=True))
-        limit = self._config.settings.max_error_share
-        if errors > limit * attempts:
-            self.failed = True
-            self.stop_reason = (
-                f'{errors} of {attempts} checks of the last {len(self._errors)} steps were errors, '
-                f'more than the limit of {limit:.0%}: the checkers could not do their work'
-            )
-            return True
-        return False
+    def should_end(self) -> bool:
+        """Whether training ends here: somebody asked, too many checks were errors, or there is nothing left to gain."""
+        if self._run.team.any(self._run.journal.stop_requested):
+            self._end(STOPPED_BY_USER, stopped=True)
+        elif reason := _too_many_errors(self._errors, self._run.config.settings.max_error_share):
+            self._end(reason, failed=True)
+        elif self.steps < self._run.plan.steps:
+            self._measure()
+            if reason := self._nothing_to_gain():
+                self._end(reason)
+        return bool(self.stop_reason)
+
+    def _end(self, reason: str, *, stopped: bool = False, failed: bool = False) -> None:
+        self.stop_reason, self.stopped, self.failed = reason, stopped, failed
+
+    def _measure(self) -> None:
+        """Measure held-out success where it is time to, and keep the adapter where it is the best so far."""
+        every = self._run.config.settings.eval_every
+        if not every or self.steps % every or not self._held_out.wanted:
+            return
+        self._held_out.measure(self._player, 'during', self.steps)
+        self._run.journal.state('training')
+        top = best(self._held_out.measured)
+        if top is not None and top.step == self.steps and self._run.team.writes:
+            folder = self._run.folder.best(self.steps)
+            with whole_folder(folder) as partial:
+                save_weights(self._policy, partial)
+            for other in folder.parent.iterdir():
+                if other != folder:
+                    shutil.rmtree(other)
+
+    def _nothing_to_gain(self) -> str:
+        """Why more steps would bring nothing, where early stopping is wanted."""
+        patience = self._run.config.settings.early_stop
+        if not patience:
+            return ''
+        if self._outcomes.all_solved(self._tasks):
+            return 'ended early: the last attempts at every task all succeeded'
+        if self._held_out.measured and since_improvement(self._held_out.measured) >= patience:
+            return f'ended early: held-out success has not improved for {patience} evaluations'
+        return ''
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]
-    """Turns TRL's callbacks into rows and stops."""
+    """Turns TRL's callbacks into rows and ends."""
 
     def __init__(self, run: GrpoRun) -> None:
         self._run = run
@@ -212,8 +304,28 @@ class _Steps(TrainerCallback):  # type: ignore[misc]
         if logs and 'loss' in logs:
             self._durations.append(time.perf_counter() - self._began)
             self._run.step_ended(state.global_step, logs, self._durations)
-            if self._run.should_stop():
+            if self._run.should_end():
                 control.should_training_stop = True
+
+
+def _standing(loaded: Checkpoint | None) -> Standing:
+    return Standing.model_validate_json((loaded.path / STANDING).read_bytes()) if loaded else Standing()
+
+
+def _rewards(group: Group) -> list[float | None]:
+    return [episode.verdict.reward for episode in group]
+
+
+def _too_many_errors(errors: Sequence[tuple[int, int]], limit: float) -> str:
+    """Why the checks of the last steps end the run, or nothing. Before there are enough steps, beyond doubt only."""
+    bad, attempts = (sum(column) for column in zip(*errors, strict=True))
+    share = bad / attempts if len(errors) == ERROR_WINDOW else wilson(bad, attempts)[0]
+    if share <= limit:
+        return ''
+    return (
+        f'{bad} of {attempts} checks of the last {len(errors)} steps were errors, '
+        f'more than the limit of {limit:.0%}: the checkers could not do their work'
+    )
 
 
 def _reward(reward: list[float | None], **_: object) -> list[float | None]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
+from huggingface_hub import constants
+from huggingface_hub.utils import get_session
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -19,6 +23,8 @@ from trainer.config import Plan
 from trainer.errors import ConfigError, FieldError
 from trainer.hardware import Hardware
 from trainer.models import ModelInfo
+
+HUB_S: Final = 5.0
 
 
 def load_tokenizer(model: ModelInfo, *, report: Callable[[str], None] | None = None) -> Any:
@@ -58,16 +64,15 @@ def load_model(model: ModelInfo, hardware: Hardware, *, adapter: Path | None = N
 
 def with_adapter(base: Any, plan: Plan, adapter: Path | None = None) -> Any:
     """The base model with a LoRA adapter to be trained: a new one, which changes nothing yet, or a trained one."""
-    if adapter is None:
-        return get_peft_model(base, lora(plan))
-    return PeftModel.from_pretrained(base, adapter, is_trainable=True)
+    with without_warnings():
+        if adapter is None:
+            return get_peft_model(base, lora(plan))
+        return PeftModel.from_pretrained(base, adapter, is_trainable=True)
 
 
 def save_weights(policy: Any, folder: Path) -> None:
     """Write the adapter of a policy in PEFT layout."""
-    with warnings.catch_warnings():
-        # peft looks up a hub model's config to see whether its vocabulary grew; ours never does.
-        warnings.simplefilter('ignore', UserWarning)
+    with without_warnings():
         policy.save_pretrained(folder, save_embedding_layers=False)
 
 
@@ -79,10 +84,21 @@ def load_weights(policy: Any, folder: Path) -> None:
 def adapter_checksum(policy: Any) -> str:
     """sha256 over names, types, shapes and bytes of a policy's adapter, wherever it is."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(get_peft_model_state_dict(policy, save_embedding_layers=False).items()):
+    with without_warnings():
+        tensors = get_peft_model_state_dict(policy, save_embedding_layers=False)
+    for name, tensor in sorted(tensors.items()):
         digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}\n'.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Leave out what libraries warn of at every run: names of each other's that are deprecated, and experiments."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)
+        warnings.simplefilter('ignore', FutureWarning)
+        yield
 
 
 def lora(plan: Plan) -> LoraConfig:
@@ -97,15 +113,30 @@ def lora(plan: Plan) -> LoraConfig:
     )
 
 
+@cache
+def hub_answers() -> bool:
+    """Whether the model hub answers: asked once, for seconds; its client alone would try for a minute."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=HUB_S)
+    except Exception:  # of whichever client is below: no answer is no answer
+        return False
+    return True
+
+
 def _load(kind: Any, model: ModelInfo, **options: Any) -> Any:
     if model.gguf:
         options['gguf_file'] = model.gguf
+    alone = model.kind in ('eligible', 'hub') and not hub_answers()
+    if alone:
+        options['local_files_only'] = True
     try:
         return kind.from_pretrained(model.source, **options)
     except Exception as error:
         # A folder of others: what is wrong with it shows in as many kinds of errors as there are libraries below.
         said = str(error).strip().splitlines() or [type(error).__name__]
         message = f'{model.title} could not be loaded: {said[0][:300]}'
+        if alone and isinstance(error, OSError):
+            message = f'{model.title} is not on this machine, and the model hub does not answer'
         hint = 'Download the model first, or choose a local folder or the starter model.'
         if isinstance(error, ImportError):
             hint = 'Install what is missing beside the studio, then start again.'

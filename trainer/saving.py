@@ -57,8 +57,8 @@ class Saver(TrainerCallback):  # type: ignore[misc]
         """Save where it is time to; the callbacks before have written their row by now."""
         if not logs or 'loss' not in logs:
             return
-        # Every row is in events.jsonl: the copy that transformers keeps would only make checkpoints grow.
-        state.log_history.clear()
+        if not self.trainer.is_world_process_zero():
+            return
         asked = self._journal.folder.requested(CHECKPOINT, take=True)
         if asked or (self._every and state.global_step % self._every == 0):
             self.save()
@@ -66,7 +66,7 @@ class Saver(TrainerCallback):  # type: ignore[misc]
     def save(self) -> None:
         """Write a checkpoint of the step that was done last, if there is none yet."""
         step = int(self.trainer.state.global_step)
-        if step == self._saved or step == 0:
+        if step == self._saved or step == 0 or not self.trainer.is_world_process_zero():
             return
         try:
             checkpoint = save(
@@ -91,5 +91,7 @@ class Saver(TrainerCallback):  # type: ignore[misc]
         self.trainer._save_optimizer_and_scheduler(str(folder))
         self.trainer._save_scaler(str(folder))
         self.trainer._save_rng_state(str(folder))
+        # Every row is in events.jsonl: the copy that transformers keeps would only make checkpoints grow.
+        self.trainer.state.log_history.clear()
         self.trainer.state.save_to_json(str(folder / 'trainer_state.json'))
         write_json(folder / STANDING, self._standing())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
@@ -22,10 +21,12 @@ from trainer.config import ColdStart
 from trainer.demonstrations import Demonstration, read_demonstrations, replayed
 from trainer.errors import ConfigError, FieldError
 from trainer.events import Metrics, Progress, Resumed, finite
+from trainer.policy import without_warnings
 from trainer.preparation import Run
 from trainer.rollout.chat import Chat
 from trainer.saving import Saver
 from trainer.schedule import order
+from trainer.team import PATIENCE
 
 RATE: Final = 2e-4
 """Learning rate of LoRA on demonstrations where neither the user nor a small model asks for another."""
@@ -48,7 +49,8 @@ class SftRun:
     def train(self, policy: Any) -> None:
         """Train a PEFT model in place. Goes on from the newest checkpoint. Raises ``ConfigError`` without examples."""
         run, journal = self._run, self._run.journal
-        examples = self._examples()
+        # What a replay shows may differ from time to time: all processes learn from that of the first.
+        examples = run.team.gather(self._examples() if run.team.writes else [])[0]
         steps = max(1, math.ceil(len(examples) * self._settings.epochs / self._settings.batch_size))
         root = run.folder.checkpoints / 'cold_start'
         loaded, broken = newest(root)
@@ -69,10 +71,7 @@ class SftRun:
             loaded=loaded,
             announced=False,
         )
-        with warnings.catch_warnings():
-            # Of transformers' own deprecated names, at every start.
-            warnings.simplefilter('ignore', UserWarning)
-            warnings.simplefilter('ignore', FutureWarning)
+        with without_warnings():
             trainer = SFTTrainer(
                 model=policy,
                 args=self._arguments(steps),
@@ -92,10 +91,11 @@ class SftRun:
         names |= {'mean_token_accuracy': 'token_accuracy'}
         values = finite({f'cold_start/{ours}': log.get(theirs) for theirs, ours in names.items()})
         self._run.journal.write(Metrics(step=step, values=values))
-        print(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
+        if self._run.team.writes:
+            print(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
         eta = (total - step) * sum(durations) / len(durations)
         self._run.journal.write(Progress(step=step, total=total, eta_s=round(eta, 1)))
-        self.stopped = self._run.journal.stop_requested
+        self.stopped = self._run.team.any(self._run.journal.stop_requested)
         return self.stopped
 
     def _examples(self) -> list[Example]:
@@ -130,12 +130,13 @@ class SftRun:
         run, settings = self._run, self._settings
         hardware, preset = run.hardware, run.model.preset
         # What fits a small model at once goes through a large one chat by chat.
-        together = settings.batch_size if preset.groups_per_batch > 1 else 1
+        share = max(1, settings.batch_size // run.team.size)
+        together = share if preset.groups_per_batch > 1 else 1
         return SFTConfig(
             output_dir=str(run.folder.checkpoints),
             max_steps=steps,
             per_device_train_batch_size=together,
-            gradient_accumulation_steps=settings.batch_size // together,
+            gradient_accumulation_steps=share // together,
             learning_rate=settings.learning_rate or max(RATE, preset.learning_rate),
             lr_scheduler_type='linear',
             max_length=None,
@@ -151,6 +152,8 @@ class SftRun:
             report_to=[],
             disable_tqdm=True,
             dataloader_pin_memory=hardware.device == 'cuda',
+            ddp_find_unused_parameters=False,
+            ddp_timeout=int(PATIENCE.total_seconds()),
         )
 
     def _dataset(self, examples: Sequence[Example], steps: int) -> Dataset:

@@ -1,35 +1,31 @@
-"""The stages of a run in their order: prepare, measure before, train, save the adapter, measure after."""
+"""The stages of a run in their order: prepare, measure before, cold start, train, save the adapter, measure after.
+
+Each can be gone on with: what one has finished stands in the run folder, and the next process begins behind it.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from transformers import set_seed
 
 from trainer.adapters import save_adapter, write_model_card
-from trainer.config import Plan, RunConfig, resolve
-from trainer.engines import open_engine
-from trainer.errors import SandboxUnavailable
-from trainer.evaluate import Evaluation, evaluate
-from trainer.events import Metrics, RunState
+from trainer.checkpoints import Checkpoint, discard_after, newest, whole_folder
+from trainer.evaluate import Evaluation
+from trainer.events import Progress, Resumed, RunState
 from trainer.grpo import GrpoRun
-from trainer.hardware import Hardware, detect
-from trainer.journal import Journal
-from trainer.models import ModelInfo
-from trainer.policy import load_model, load_tokenizer
-from trainer.rollout.chat import Chat
-from trainer.rollout.environment import TfcodeEnv
-from trainer.rollout.play import EpisodeLimits, Player
+from trainer.held_out import HeldOut, best
+from trainer.journal import Journal, Stage
+from trainer.policy import load_model, load_weights, save_weights, with_adapter
+from trainer.preparation import Run, prepare
 from trainer.runfolder import RunFolder, write_json
 from trainer.sandbox.packages import InstallStopped
-from trainer.sandbox.probe import probe
-from trainer.sandbox.python_env import PythonEnvironment, package_environment
-from trainer.task import TaskFile
+from trainer.sft import SftRun
+
+SUCCESS_OF_COLD_START = 'cold_start/success'
 
 
 @dataclass(frozen=True)
@@ -41,143 +37,187 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Run:
-    """What every stage needs."""
+class Trained:
+    """What training left: the policy, the last step it was trained for, and why it ended there."""
 
-    folder: RunFolder
-    journal: Journal
-    config: RunConfig
-    model: ModelInfo
-    plan: Plan
-    hardware: Hardware
-    tokenizer: Any
-    tasks: Sequence[TaskFile]
-    held_out: Sequence[TaskFile]
-    python: PythonEnvironment
-
-    @property
-    def home(self) -> Path:
-        """Data folder with the Python environments of sandboxes."""
-        return home_of(self.config, self.folder)
-
-    def player(self, policy: Any) -> Player:
-        """A player of episodes with the policy as it stands."""
-        limits = EpisodeLimits(self.plan.max_completion_length, self.plan.max_turns, self.plan.temperature)
-        engine = open_engine(self.plan.engine, policy, self.tokenizer)
-        return Player(
-            Chat(self.tokenizer), engine, limits, lambda: TfcodeEnv(self.home, self.config.isolation, self.python)
-        )
+    policy: Any
+    steps: int
+    total: int
+    ending: Ending
 
 
 def run_stages(folder: RunFolder, journal: Journal) -> Ending:
     """Run every stage; return how it ended. Raises ``RlvrError`` where a stage cannot do its work."""
     try:
-        run = _prepare(folder, journal)
+        run = prepare(folder, journal)
     except InstallStopped as stopped:
         return Ending('stopped', stopped.message)
-    policy = load_model(run.model, run.hardware)
-    before = _measure(run, policy, 'before', step=0)
-    if journal.stop_requested:
-        return Ending('stopped', 'stopped before training')
-    journal.state('training')
-    stage = GrpoRun(run.config, run.plan, run.tasks, journal, run.hardware)
-    policy = stage.train(policy, run.tokenizer, run.player)
-    sums = save_adapter(
-        folder.adapter,
-        policy,
-        run.tokenizer,
-        config=run.config,
-        model=run.model,
-        plan=run.plan,
-        tasks=run.tasks,
-        step=stage.steps,
+    with closing(run.engines):
+        return _stages(run)
+
+
+def _stages(run: Run) -> Ending:
+    settings, journal = run.config.settings, run.journal
+    held_out = HeldOut(
+        run.held_out,
+        journal,
+        k=settings.held_out_attempts,
+        temperature=run.plan.temperature,
+        seed=settings.seed,
+        writes=run.team.writes,
     )
-    stopped = bool(stage.stop_reason)
-    after = None if stopped else _measure(run, policy, 'after', step=stage.steps)
+    base = load_model(run.model, run.hardware)
+    before = _measured_before(run, base, held_out)
+    if run.team.any(journal.stop_requested):
+        return Ending('stopped', 'stopped before training')
+    trained = _trained(run, base, held_out)
+    return _deliver(run, trained, held_out, before)
+
+
+def _measured_before(run: Run, base: Any, held_out: HeldOut) -> Evaluation | None:
+    """Held-out success of the model as it came; a process before this one may have measured it."""
+    known = held_out.known('before', 0)
+    if known is None:
+        return _measure(run, base, held_out, 'before', 0)
+    if known.mean is not None:
+        held_out.note(0, known.mean)
+    return known
+
+
+def _trained(run: Run, base: Any, held_out: HeldOut) -> Trained:
+    """The policy after the stages that this run has, each going on where it was left."""
+    # The first weights of a new adapter follow from the seed alone, whatever was measured before.
+    set_seed(run.config.settings.seed)
+    loaded, broken = newest(run.folder.checkpoints)
+    for said in broken:
+        run.journal.notice(f'Not used: {said}', level='error')
+    if loaded is not None:
+        return _reinforced(run, with_adapter(base, run.plan, loaded.path), held_out, loaded)
+    policy = with_adapter(base, run.plan)
+    if run.config.cold_start is not None:
+        stage = _cold_start(run, policy, held_out)
+        if stage.stopped:
+            return Trained(policy, stage.steps, stage.steps, Ending('stopped', 'stopped by the user'))
+        if run.config.training_type == 'conversationalTraining':
+            return Trained(policy, stage.steps, stage.steps, Ending('finished'))
+    return _reinforced(run, policy, held_out, None)
+
+
+def _cold_start(run: Run, policy: Any, held_out: HeldOut) -> SftRun:
+    """Learn from demonstrations, or take what a process before this one learned from them."""
+    assert run.config.cold_start is not None
+    stage = SftRun(run, run.config.cold_start)
+    if run.folder.cold_start.is_dir():
+        load_weights(policy, run.folder.cold_start)
+        return stage
+    run.journal.state('cold_start')
+    stage.train(policy)
+    if not stage.stopped:
+        if run.team.writes:
+            with whole_folder(run.folder.cold_start) as folder:
+                save_weights(policy, folder)
+        run.journal.artifact('cold_start', 'cold_start')
+        if run.config.training_type == 'grpoTraining':
+            _measure(run, policy, held_out, 'during', 0, name=SUCCESS_OF_COLD_START)
+    return stage
+
+
+def _reinforced(run: Run, policy: Any, held_out: HeldOut, loaded: Checkpoint | None) -> Trained:
+    """Learn from rewards."""
+    stage = GrpoRun(run, held_out, loaded=loaded)
+    if loaded is not None:
+        run.team.wait()  # until all have read it
+        if run.team.writes:
+            discard_after(run.folder.checkpoints, loaded.step)
+        run.journal.write(Resumed(step=loaded.step))
+        run.journal.write(Progress(step=loaded.step, total=run.plan.steps))
+        run.journal.notice(f'Training goes on after step {loaded.step}')
+    run.journal.state('training')
+    stage.train(policy)
+    state: RunState = 'finished'
+    if stage.failed or stage.stopped:
+        state = 'failed' if stage.failed else 'stopped'
+    return Trained(policy, stage.steps, run.plan.steps, Ending(state, stage.stop_reason))
+
+
+def _deliver(run: Run, trained: Trained, held_out: HeldOut, before: Evaluation | None) -> Ending:
+    """Save the adapter: that of the last step, or of the step that was best on held-out tasks."""
+    ending, step, after = trained.ending, trained.steps, None
+    save = _adapter_writer(run, trained.policy)
+    sums = save(step)
+    if ending.state == 'finished':
+        after = _measure(run, trained.policy, held_out, 'after', step)
+        if run.team.any(run.journal.stop_requested):
+            ending = Ending('stopped', 'stopped by the user during the last evaluation')
+    if not run.team.writes:
+        return ending
+    top = best(held_out.measured)
+    if top is not None and top.step != step and run.folder.best(top.step).is_dir():
+        load_weights(trained.policy, run.folder.best(top.step))
+        run.journal.notice(
+            f'The adapter is that of step {top.step}, the best on held-out tasks: {top.mean:.0%}'
+            + (f', {after.mean:.0%} after step {step}' if after and after.mean is not None else '')
+        )
+        step = top.step
+        sums = save(step)
+        if known := held_out.known('during', step):
+            after = known.model_copy(update={'stage': 'after'})
+            held_out.write(after)
     write_model_card(
-        folder.adapter,
+        run.folder.adapter,
         config=run.config,
         model=run.model,
         plan=run.plan,
-        step=stage.steps,
+        step=step,
         before=before,
         after=after,
+        evaluations=len(held_out.measured),
     )
-    journal.artifact('adapter', 'adapter', sums.get('adapter_model.safetensors', ''))
-    state: Literal['finished', 'stopped', 'failed'] = 'finished'
-    if stage.failed or stopped:
-        state = 'failed' if stage.failed else 'stopped'
+    run.journal.artifact('adapter', 'adapter', sums.get('adapter_model.safetensors', ''))
     write_json(
-        folder.path / 'summary.json',
+        run.folder.summary,
         {
-            'state': state,
-            'steps': stage.steps,
+            'state': ending.state,
+            'steps': trained.steps,
+            'total': trained.total,
+            'adapter_step': step,
             'before': before.mean if before else None,
             'after': after.mean if after else None,
-            'adapter': str(folder.adapter),
+            'adapter': str(run.folder.adapter),
         },
     )
-    return Ending(state, stage.stop_reason)
+    return ending
 
 
-def home_of(config: RunConfig, folder: RunFolder) -> Path:
-    """Data folder with the Python environments of sandboxes."""
-    return Path(config.home or folder.path / 'home')
+def _adapter_writer(run: Run, policy: Any) -> Callable[[int], dict[str, str]]:
+    """Saves the policy's adapter, whole or not at all, as that of a step; returns its checksums."""
+
+    def save(step: int) -> dict[str, str]:
+        if not run.team.writes:
+            return {}
+        with whole_folder(run.folder.adapter) as folder:
+            return save_adapter(
+                folder,
+                policy,
+                run.tokenizer,
+                config=run.config,
+                model=run.model,
+                plan=run.plan,
+                tasks=run.tasks,
+                step=step,
+            )
+
+    return save
 
 
-def _prepare(folder: RunFolder, journal: Journal) -> Run:
-    config, tasks, held_out = folder.config(), folder.tasks(), folder.held_out_tasks()
-    model, plan = resolve(config, len(tasks))
-    write_json(folder.path / 'plan.json', plan.model_dump(mode='json'))
-    for note in plan.notes:
-        journal.notice(f'{note.loc}: {note.msg}', level='warning', setting=note.loc)
-    isolation = probe(config.isolation)
-    # A weaker kind that was asked for by name is taken and said; one that is not there at all never.
-    held = any(row.ok for row in isolation.rows)
-    if not isolation.proven and (config.isolation == 'bubblewrap' or not held):
-        raise SandboxUnavailable(f'The sandbox {isolation.name} does not hold on this machine', hint=isolation.fix)
-    write_json(folder.path / 'isolation.json', isolation.model_dump(mode='json'))
-    journal.notice(f'Sandbox: {isolation.name}', level='info' if isolation.proven else 'error')
-    # Before the model is loaded: what cannot be installed ends the run at once.
-    python = package_environment(
-        home_of(config, folder),
-        config.settings.rl.pip_packages,
-        report=journal.notice,
-        stop=lambda: journal.stop_requested,
-    )
-    if python.packages:
-        write_json(folder.path / 'packages.json', python.packages)
-    hardware = detect()
-    journal.notice(f'Device: {hardware.name}, {hardware.precision}')
-    if hardware.device == 'cpu':
-        torch.set_num_threads(os.cpu_count() or 1)
-    set_seed(config.settings.seed)
-    return Run(folder, journal, config, model, plan, hardware, load_tokenizer(model), tasks, held_out, python)
-
-
-def _measure(run: Run, policy: Any, stage: Literal['before', 'after'], *, step: int) -> Evaluation | None:
-    """Held-out success of the policy as it stands, written beside the events; ``None`` where there is nothing to do."""
-    k = run.config.settings.held_out_attempts
-    if not run.held_out or not k:
+def _measure(
+    run: Run, policy: Any, held_out: HeldOut, stage: Stage, step: int, *, name: str = 'held_out/success'
+) -> Evaluation | None:
+    """Held-out success of a policy; ``None`` where there is nothing to do or a stop cut it short."""
+    if not held_out.wanted:
         return None
-    run.journal.state('evaluating', f'held-out success {stage} training')
     player = run.player(policy)
     try:
-        result = evaluate(
-            player,
-            run.held_out,
-            k=k,
-            temperature=run.plan.temperature,
-            stage=stage,
-            step=step,
-            on_rollout=lambda rollout: run.journal.rollout(rollout, stage),
-            stop=lambda: run.journal.stop_requested,
-        )
+        return held_out.measure(player, stage, step, name=name)
     finally:
         player.close()
-    name = f'evaluation-{stage}.json'
-    write_json(run.folder.path / name, result.model_dump(mode='json'))
-    run.journal.artifact('evaluation', name)
-    if result.mean is not None:
-        run.journal.write(Metrics(step=step, values={'held_out/success': result.mean}))
-    return result
