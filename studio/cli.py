@@ -143,27 +143,49 @@ def certify(
 
 @app.command()
 def train(
-    manifest: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help='Tasks to train on, JSONL.')],
-    model: Annotated[str, typer.Option(help='starter, an id of `rlvr models list`, a folder or owner/name.')],
-    out: Annotated[Path, typer.Option(file_okay=False, help='New folder for the run.')],
+    manifest: Annotated[
+        Path | None, typer.Argument(exists=True, dir_okay=False, help='Tasks to train on, JSONL.')
+    ] = None,
+    model: Annotated[str, typer.Option(help='starter, an id of `rlvr models list`, a folder or owner/name.')] = '',
+    out: Annotated[Path | None, typer.Option(file_okay=False, help='New folder for the run.')] = None,
     config: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help='JSON: config.rl or more.')] = None,
     held_out: Annotated[
         Path | None, typer.Option('--eval', exists=True, dir_okay=False, help='Held-out tasks, JSONL.')
     ] = None,
+    demonstrations: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help='Chats with tool calls for a cold start, JSONL.')
+    ] = None,
+    only_cold_start: Annotated[
+        bool, typer.Option('--only-cold-start', help='Learn from demonstrations alone, not from rewards.')
+    ] = False,
     name: Annotated[str, typer.Option(help='Name of the run.')] = '',
+    resume: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help='Folder of a run to go on with.')
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help='With --resume: raise the number of steps.')] = None,
     unsafe_sandbox: Unsafe = False,
     json: Json = False,
 ) -> None:
     """Train a model on tasks in the foreground; Ctrl-C stops and keeps what was learned."""
-    from studio.commands.training import train
+    from studio.commands import training
 
+    if resume is not None:
+        if manifest or model or out or config or held_out or demonstrations:
+            raise typer.BadParameter('a run goes on with its own tasks and settings: only --steps fits --resume')
+        raise typer.Exit(training.resume(resume, steps=steps, as_json=json))
+    if manifest is None or not model or out is None:
+        raise typer.BadParameter('name the tasks, --model and --out; or --resume and the folder of a run')
+    if steps is not None:
+        raise typer.BadParameter('--steps fits --resume; a new run takes maxSteps from --config')
     raise typer.Exit(
-        train(
+        training.train(
             manifest,
             model=model,
             out=out,
             config=config,
             held_out=held_out,
+            demonstrations=demonstrations,
+            only_cold_start=only_cold_start,
             name=name,
             unsafe=unsafe_sandbox,
             as_json=json,
@@ -216,6 +238,17 @@ def models_list(json: Json = False) -> None:
     models_list(as_json=json)
 
 
+@models_app.command('check')
+def models_check(
+    model: Annotated[str, typer.Argument(help='An id of `rlvr models list`, a folder or owner/name.')],
+    json: Json = False,
+) -> None:
+    """Say whether a model can be trained on tools, from its tokenizer alone; exit 1 when it cannot."""
+    from studio.commands.machine import models_check
+
+    raise typer.Exit(models_check(model, as_json=json))
+
+
 @tasks_app.command('list')
 def tasks_list(
     search: Annotated[str, typer.Option(help='Words that must occur.')] = '', home: Home = None, json: Json = False
@@ -228,29 +261,77 @@ def tasks_list(
 
 @tasks_app.command('import')
 def tasks_import(
-    files: Annotated[list[Path], typer.Argument(metavar='FILE...', exists=True, dir_okay=False)],
-    format: Annotated[str, typer.Option(help='jsonl')] = 'jsonl',
+    files: Annotated[list[Path], typer.Argument(metavar='FILE|FOLDER...', exists=True)],
+    format: Annotated[
+        str, typer.Option(help='auto recognises each part; or jsonl, harbor, openai, doc-create.')
+    ] = 'auto',
+    conflicts: Annotated[
+        str, typer.Option(help='A task that is here and differs: keep it, add a version, or add a copy.')
+    ] = 'keep',
     publish: Annotated[bool, typer.Option('--publish', help='Publish them at once.')] = False,
+    dry_run: Annotated[bool, typer.Option('--dry-run', help='Only say what each row would become.')] = False,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Add tasks to the studio; what is there already is left alone. Exit 2 when a line was refused."""
+    """Add tasks to the studio; what is there already is left alone. Exit 2 when a row was refused."""
     from studio.commands.tasks import tasks_import
 
-    raise typer.Exit(tasks_import(files, format=format, publish=publish, home=home, as_json=json))
+    raise typer.Exit(
+        tasks_import(
+            files, format=format, conflicts=conflicts, publish=publish, dry_run=dry_run, home=home, as_json=json
+        )
+    )
 
 
 @tasks_app.command('export')
 def tasks_export(
     ids: Annotated[list[str] | None, typer.Argument(metavar='[ID]...', help='Default: all.')] = None,
-    format: Annotated[str, typer.Option(help='jsonl')] = 'jsonl',
+    format: Annotated[str, typer.Option(help='jsonl, harbor, task_spec or doc-create.')] = 'jsonl',
     out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.')] = None,
     home: Home = None,
 ) -> None:
-    """Write the latest versions of tasks as JSONL."""
+    """Write the latest versions of tasks."""
     from studio.commands.tasks import tasks_export
 
     tasks_export(ids or None, format=format, out=out, home=home)
+
+
+@tasks_app.command('variants')
+def tasks_variants(
+    task: TaskPath,
+    table: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help='CSV, TSV or JSONL with a column for each {name}.')
+    ] = None,
+    ranges: Annotated[
+        list[str] | None, typer.Option('--set', metavar='NAME=VALUES', help='As in n=1..20 or city=Oslo,Rome.')
+    ] = None,
+    in_step: Annotated[bool, typer.Option('--in-step', help='Combine --set in step; else every combination.')] = False,
+    keep: Annotated[list[str] | None, typer.Option(metavar='NAME', help='A {NAME} that is text.')] = None,
+    title: Annotated[str, typer.Option(help='Title of each, with {names}.')] = '',
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.')] = None,
+    prove: Annotated[bool, typer.Option('--certify', help='Write only those that are certified.')] = False,
+    line: Line = None,
+    unsafe_sandbox: Unsafe = False,
+    json: Json = False,
+) -> None:
+    """Make many tasks of one with {placeholders}, as JSONL. Exit 2 when a row was refused, 1 when one is not proven."""
+    from studio.commands.variants import tasks_variants
+
+    raise typer.Exit(
+        tasks_variants(
+            task,
+            table=table,
+            ranges=ranges or [],
+            in_step=in_step,
+            kept=keep or [],
+            title=title,
+            out=out,
+            prove=prove,
+            line=line,
+            unsafe=unsafe_sandbox,
+            as_json=json,
+        )
+    )
 
 
 def _explain(error: RlvrError) -> None:
