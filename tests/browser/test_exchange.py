@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ from trainer.task import parse_task
 pytestmark = pytest.mark.browser
 
 CHECKER = {'type': 'exit_code', 'config': {'command': 'grep -qx done out.txt'}}
+
+
+@pytest.fixture(autouse=True)
+def _patience(page: Page) -> Iterator[None]:
+    """Wait long enough for a machine with more to do than cores to do it."""
+    page.set_default_timeout(45_000)
+    expect.set_options(timeout=45_000)
+    yield
+    expect.set_options(timeout=5_000)
 
 
 def task(title: str, prompt: str = 'Write done into out.txt.') -> dict[str, Any]:
@@ -109,7 +119,7 @@ def test_a_conflict_waits_for_a_choice_by_keyboard(server: Server, page: Page) -
     dialog.get_by_role('button', name='Preview').click()
     preview = page.get_by_role('dialog', name='1 task differs from yours')
     expect(preview).to_contain_text('Here as “One” (v1); prompt differs')
-    expect(preview.get_by_role('button', name='Import 0 tasks')).to_be_disabled()
+    expect(preview.get_by_role('button', name='Import', exact=True)).to_be_disabled()
     choice = preview.get_by_role('radiogroup', name='What to do with One').get_by_role('radio', name='Keep mine')
     choice.focus()
     page.keyboard.press('ArrowRight')

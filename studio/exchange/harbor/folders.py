@@ -196,7 +196,6 @@ def _merge(
     raw: dict[str, Any] = {key: value for key, value in kept.items() if key not in ('task_spec', 'hash', 'version')}
     if not ours('task.toml'):
         raw |= _names(name, settings, record)
-        folder.warnings += settings.warnings
     if not ours('instruction.md'):
         spec['prompt'] = _prompt(folder, folders)
     if not ours('environment/'):
@@ -207,6 +206,9 @@ def _merge(
     if not ours('solution/'):
         others = [one for one in kept.get('solutions', []) if one.get('kind') != 'reference']
         raw['solutions'] = [*_solutions(folder, settings, folders), *others]
+    if not ours('task.toml'):
+        # Last: what is missing in the workspace or in the tests matters more than limits and users.
+        folder.warnings += settings.warnings
     return {**raw, 'task_spec': spec}
 
 

@@ -152,13 +152,13 @@ class ImportPreview:
         conflicts = [number for number, row in enumerate(self._plan.rows) if row.status == 'conflict']
         taken = sum(self._choices.get(number, self._default) != 'keep' for number in conflicts)
         count = self._plan.count('new') + taken
-        self._confirm.set_text(f'Import {plural(count, "task")}')
+        self._confirm.set_text(f'Import {plural(count, "task")}' if count else 'Import')
+        self._confirm.set_visibility(bool(count or conflicts))
         if count:
             self._confirm.enable()
-        elif conflicts:
-            self._confirm.disable('Every conflict is kept as it is: choose New version or As a copy')
         else:
-            self._confirm.disable('No row can be imported')
+            self._confirm.disable('Every conflict is kept as it is: choose New version or As a copy')
+            self._close.set_text('Cancel' if conflicts else 'Close')
 
     # ------------------------------------------------------------------------------------------------- store
 

@@ -17,7 +17,7 @@ from studio.ui.pages.import_preview import ImportPreview
 
 MAX_BYTES: Final = 64 * 1024**2
 ACCEPTED: Final = '.jsonl,.json,.ndjson,.txt,.zip'
-FORMATS: Final = 'JSONL, JSON, Harbor zip, OpenAI graders with rows'
+FORMATS: Final = 'JSONL, JSON, Harbor, OpenAI graders'
 
 Done = Callable[[], Awaitable[Any]]
 OnFiles = Callable[[Sequence[Incoming]], Awaitable[Any]]
@@ -71,7 +71,8 @@ def open_import(transfer: Transfer, done: Done) -> None:
         with ui.element('div').classes('vs vs-3 w-full').style('margin-top: 12px'):
             with ui.element('div').style('height: 140px'):
                 drop = ImportDrop(transfer, done, on_files=show)
-            Button('Choose files', icon='folder-open', kind='sm').on('click', js_handler=drop.pick)
+            with ui.element('div'):
+                Button('Choose files', icon='folder-open', kind='sm').on('click', js_handler=drop.pick)
             with field(
                 'Or paste it',
                 hint='One task a line, a /doc/create body, or a grader followed by its rows. '
