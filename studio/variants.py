@@ -53,7 +53,8 @@ class Form(Document):
         if self.source == 'table':
             table = read_table(self.table)
         else:
-            table = combined({name: text for name, text in self.ranges.items() if text.strip()}, self.combine)
+            typed = {name: text for name, text in self.ranges.items() if text.strip() and name not in self.kept}
+            table = combined(typed, self.combine)
         return Recipe(
             title=self.title, table=table, kept=tuple(name for name in self.kept if name not in table.columns)
         )

@@ -17,6 +17,7 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=30_000)  # A loaded machine is given time; nothing here waits for a moment.
 
 NewPage = Callable[..., Page]
 TASK: dict[str, Any] = {
@@ -111,7 +112,7 @@ def test_a_changed_file_shows_its_difference(server: Server, page: Page) -> None
     page.get_by_role('option', name='write_file').click()
     page.get_by_label('Command or path').fill('src/total.py')
     page.get_by_label('Content', exact=True).fill('def total(a, b):\n    return sum((a, b))\n')
-    page.get_by_role('button', name='Run', exact=True).click()
+    page.locator('.toolbar button').click()
     expect(page.locator('.term .entry').last.locator('summary')).to_have_text('+1 −1')  # noqa: RUF001
 
 

@@ -15,6 +15,7 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=30_000)  # A loaded machine is given time; nothing here waits for a moment.
 
 TASK: dict[str, Any] = {
     'title': 'Write a number',
@@ -68,6 +69,7 @@ def test_a_template_becomes_a_draft(server: Server, page: Page) -> None:
     page.get_by_role('button', name='Filter: Skill').click()
     page.get_by_role('menuitemradio', name='Refactor').click()
     expect(page.locator('section.sample')).to_have_count(1)
+    page.wait_for_url('**/templates?checker=pytest&skill=Refactor')
     page.reload()
     expect(page.locator('section.sample')).to_have_count(1)
     page.get_by_role('button', name='Preview: Extract duplicated validation').click()

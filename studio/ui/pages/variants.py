@@ -126,6 +126,8 @@ class _Page:
             self._make.disable('Variants of this task are being made')
         elif self._shown != self._wanted:
             self._make.disable('The rows are being filled in')
+        elif self._preview.problems:
+            self._make.disable('Solve what is marked first')
         elif not good:
             self._make.disable('There is no row without a problem yet')
         else:

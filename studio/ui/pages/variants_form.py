@@ -25,7 +25,7 @@ RULES: Final = (
     ('{{{name}}}', 'is the value in braces'),
     ('${name}', 'belongs to the shell and is never replaced'),
 )  # fmt: skip
-_EXAMPLES: Final = '1..20    01..12    0..100 step 10    a..f    red, green, "a, b"'
+_EXAMPLES: Final = '1..20  or  red, green, "a, b"'
 _PLACES: Final = 3
 
 
@@ -38,6 +38,7 @@ class VariantsForm:
         self.value = form.model_copy(update={'ranges': ranges})
         self._found, self._on_change = found, on_change
         self._fields: dict[str, Field] = {}
+        self._columns: tuple[str, ...] = ()
         with card('Values', icon='braces') as head:
             with head:
                 spacer()
@@ -62,6 +63,7 @@ class VariantsForm:
 
     def show_problems(self, problems: Sequence[FieldError], columns: Sequence[str]) -> None:
         """Show each problem at its field; those of no field are listed above the values."""
+        self._columns = tuple(columns)
         rest = []
         for field in self._fields.values():
             field.show_error('')
@@ -83,7 +85,7 @@ class VariantsForm:
                 note(f'{where}{problem.msg}', 'bad', icon='circle-alert')
             if len(rest) > 8:
                 Text(f'… and {len(rest) - 8} more', classes='hint')
-        self._show_names(columns)
+        self._show_names(self._columns)
 
     def _without_values(self, problem: FieldError) -> Field | None:
         """The field of a name that stands in the task and has no values yet."""
@@ -118,13 +120,12 @@ class VariantsForm:
 
     def _draw_ranges(self) -> None:
         for name, places in self._found.items():
-            if name not in self.value.kept:
-                self._draw_range(name, places)
+            self._draw_range(name, places)
         with ui.element('div').classes('hs'):
             choices = [Choice('product', 'Every combination'), Choice('zip', 'In step')]
             Segmented(choices, self.value.combine, label='How they are combined', on_change=self._pick_combine)
             Text('In step: the first with the first, and so on.', classes='hint')
-        Text(f'At most {MAX_VARIANTS:,} variants at a time.', classes='hint')
+        Text(f'Also 01..12, 0..100 step 10, a..f. At most {MAX_VARIANTS:,} variants at a time.', classes='hint')
 
     def _draw_range(self, name: str, places: Sequence[Spot]) -> None:
         field = Field(f'{{{name}}}', hint=_places(places), end=plural(len(places), 'place'))
@@ -133,6 +134,7 @@ class VariantsForm:
             self._input(text, f'Values of {name}', _EXAMPLES, partial(self._set_range, name))
             keep = Button('Keep as text', kind='gho sm', label=f'Keep {{{name}}} as text')
             keep.on('click', lambda name=name: self._keep(name), args=[])
+        field.element.set_visibility(name not in self.value.kept)
         self._fields[name] = field
 
     def _draw_table(self) -> None:
@@ -203,12 +205,17 @@ class VariantsForm:
         self._set(combine=combine)
 
     def _keep(self, name: str) -> None:
-        self._set(kept=(*self.value.kept, name), ranges={n: t for n, t in self.value.ranges.items() if n != name})
-        self._draw()
+        self._set_kept((*self.value.kept, name), name)
 
     def _replace(self, name: str) -> None:
-        self._set(kept=tuple(other for other in self.value.kept if other != name))
-        self._draw()
+        self._set_kept(tuple(other for other in self.value.kept if other != name), name)
+
+    def _set_kept(self, kept: tuple[str, ...], name: str) -> None:
+        """Hide or show the field of a name in place: a redraw would drop what is being typed in another one."""
+        self._set(kept=kept)
+        if name in self._fields:
+            self._fields[name].element.set_visibility(name not in kept)
+        self._show_names(self._columns)
 
     async def _uploaded(self, event: events.UploadEventArguments) -> None:
         data = await event.file.read()

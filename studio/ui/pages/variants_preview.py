@@ -59,7 +59,9 @@ class VariantsPreview:
         bad = [variant for variant in all_rows if not variant.ok]
         self._count.clear()
         with self._count:
-            if all_rows:
+            if self._preview.problems:
+                chip('Solve what is marked first', 'warn', icon='triangle-alert')
+            elif all_rows:
                 chip(f'{len(all_rows) - len(bad)} ready', 'ok', icon='circle-check')
             if bad:
                 chip(plural(len(bad), 'problem'), 'bad', icon='circle-x')
