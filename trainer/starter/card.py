@@ -36,10 +36,6 @@ each task must be solved sometimes for a group of attempts to differ. Reinforcem
 turns the careless habits off; it does not teach the model new skills. The habits are not a defect to report, and the
 gain on this model says nothing about the gain on a model that was trained normally.
 
-The shipped weights were trained in several sittings: about 800 batches of 64 for copying and 450 of habits, then 400
-of 32 with more kinds of invented words and, in the last 160, slightly larger careful shares (those in the table). The
-program does it in one go, so a rebuild gives a model like this one, not the same numbers.
-
 The names and words of the tutorial tasks occur in no demonstration, and those of the held-out tasks in no training
 task.
 
