@@ -150,6 +150,11 @@ class EventWriter:
             return self._seq
 
     @property
+    def seq(self) -> int:
+        """Number of the last event."""
+        return self._seq
+
+    @property
     def waiting(self) -> int:
         """Number of events that could not be written yet."""
         return len(self._waiting)

@@ -22,6 +22,8 @@ class Journal:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._events = EventWriter(folder.events)
+        self.continued = self._events.seq > 0
+        """Whether a process before this one wrote into the folder."""
         self._rollouts = LineFile(folder.rollouts)
         self._unrecorded = 0
         self._stop = threading.Event()
@@ -103,6 +105,7 @@ class SilentJournal(Journal):
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
+        self.continued = False
         self._stop = threading.Event()
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,7 @@ from trainer.config import ColdStart
 from trainer.demonstrations import Demonstration, read_demonstrations, replayed
 from trainer.errors import ConfigError, FieldError
 from trainer.events import Metrics, Progress, Resumed, finite
-from trainer.policy import without_warnings
+from trainer.policy import load_weights, without_warnings
 from trainer.preparation import Run
 from trainer.rollout.chat import Chat
 from trainer.saving import Saver
@@ -57,11 +57,13 @@ class SftRun:
         for said in broken:
             journal.notice(f'Not used: {said}', level='warning')
         self.steps = loaded.step if loaded else 0
+        if journal.continued:
+            journal.write(Resumed(stage='cold_start', step=self.steps))
         if loaded:
-            journal.write(Resumed(stage='cold_start', step=loaded.step))
             journal.notice(f'The cold start goes on after step {loaded.step}')
         journal.notice(f'{len(examples)} demonstrations, {steps} steps')
-        if self.steps >= steps:
+        if loaded and self.steps >= steps:
+            load_weights(policy, loaded.path)
             return
         saver = Saver(
             journal,
