@@ -58,7 +58,9 @@ class ImportPreview:
         new, conflicts = self._plan.count('new'), self._plan.count('conflict')
         if new:
             return f'Import {plural(new, "task")}?'
-        return f'{plural(conflicts, "task")} differ from yours' if conflicts else 'Nothing to import'
+        if conflicts:
+            return f'{plural(conflicts, "task")} {"differs" if conflicts == 1 else "differ"} from yours'
+        return 'Nothing to import'
 
     def _lead(self) -> str:
         published = sum(row.found.status == 'published' and row.status == 'new' for row in self._plan.rows)
