@@ -7,6 +7,8 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import __version__
@@ -86,7 +88,7 @@ def _somebody_stayed(record: logging.LogRecord) -> bool:
 
 def _add_routes(studio: Studio) -> None:
     from fastapi import HTTPException
-    from fastapi.responses import FileResponse
+    from fastapi.responses import FileResponse, StreamingResponse
     from nicegui import app
 
     from trainer.errors import RlvrError
@@ -102,3 +104,20 @@ def _add_routes(studio: Studio) -> None:
         except RlvrError as error:
             raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
         return FileResponse(path, filename=path.name, media_type='application/zip')
+
+    @app.get('/runs/{run_id}/trainer.log')
+    def show_log(run_id: str) -> StreamingResponse:
+        try:
+            path = studio.runs.log_path(run_id)
+        except RlvrError as error:
+            raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
+        # Not a FileResponse: that promises a length, and a log may grow while it is read.
+        return StreamingResponse(
+            _pieces(path), media_type='text/plain; charset=utf-8', headers={'X-Content-Type-Options': 'nosniff'}
+        )
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open('rb') as file:
+        while piece := file.read(256 * 1024):
+            yield piece

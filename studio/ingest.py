@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import insert
+from sqlalchemy import delete, insert
+from sqlmodel import Session, col
 
+from studio import metric_blocks
 from studio.store.database import Database
 from studio.store.tables import EventTable, MetricTable, RolloutTable, RunTable
 from trainer.events import (
@@ -21,6 +23,7 @@ from trainer.events import (
     Metrics,
     Notice,
     Progress,
+    Resumed,
     RolloutEvent,
     State,
     as_json,
@@ -54,6 +57,10 @@ def _batch(database: Database, run_id: str, folder: RunFolder) -> int:
         for table, values in _rows(run_id, numbered).items():
             if values:
                 session.execute(insert(table), values)
+        _keep_blocks(session, run_id, numbered)
+        for event in numbered:
+            if isinstance(event, Resumed):
+                _take_back(session, run_id, event)
         for event in numbered:
             _note(row, event)
         row.offset = end
@@ -83,11 +90,35 @@ def _rows(run_id: str, events: Iterable[AnyEvent]) -> dict[type[Any], list[dict[
                 ]
             case RolloutEvent():
                 rows[RolloutTable].append(key | event.model_dump(exclude={'seq', 'time', 'type'}))
-            case State() | Notice() | Artifact() | Progress():
+            case State() | Notice() | Artifact() | Progress() | Resumed():
                 rows[EventTable].append({**key, 'type': event.type, 'data': as_json(event)})
             case Heartbeat():
                 pass
     return rows
+
+
+def _keep_blocks(session: Session, run_id: str, events: Iterable[AnyEvent]) -> None:
+    """Bring the stretches of the series up to date."""
+    measured = [event for event in events if isinstance(event, Metrics) and event.values]
+    if measured:
+        names = sorted({name for event in measured for name in event.values})
+        steps = [event.step for event in measured]
+        metric_blocks.refresh(session, run_id, names, min(steps), max(steps))
+
+
+def _take_back(session: Session, run_id: str, event: Resumed) -> None:
+    """What was written before about later steps is superseded: those steps are done again."""
+    metric_blocks.forget(session, run_id, event.step, event.seq, cold_start=event.stage == 'cold_start')
+    if event.stage == 'cold_start':
+        return
+    session.execute(
+        delete(RolloutTable).where(
+            col(RolloutTable.run_id) == run_id,
+            col(RolloutTable.step) > event.step,
+            col(RolloutTable.seq) < event.seq,
+            col(RolloutTable.stage).in_(('train', 'during')),
+        )
+    )
 
 
 def _note(row: RunTable, event: AnyEvent) -> None:

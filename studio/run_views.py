@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -15,6 +15,21 @@ from trainer.verdict import Outcome
 
 Series = tuple[list[int], list[float]]
 """Steps and values of one metric, steps ascending; a step without a value is not there."""
+
+
+class BarColumn(NamedTuple):
+    """Bars of one series: their ``numbers`` (first step over width), values, and how many steps each holds."""
+
+    numbers: list[int]
+    values: list[float]
+    counts: list[int]
+
+
+class Bars(NamedTuple):
+    """Series as bars of ``width`` steps each."""
+
+    width: int
+    columns: dict[str, BarColumn]
 
 
 class PlanView(Document):

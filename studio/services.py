@@ -9,8 +9,10 @@ from studio.certificates import Certificates
 from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
+from studio.machine import Meters
 from studio.playground import Playground
 from studio.results import Results
+from studio.rollout_search import RolloutSearch
 from studio.runs import Runs
 from studio.sandbox_status import SandboxStatus
 from studio.settings import Settings
@@ -36,6 +38,8 @@ class Studio:
         self.transfer = Transfer(self.documents)
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
+        self.search = RolloutSearch(self.database, self.settings.runs_folder)
+        self.meters = Meters(self.database)
         self.certificates = Certificates(self.database, self.settings)
         self.sandbox = SandboxStatus(self.settings.sandbox)
         self.playground = Playground(self.settings.home, self.settings.sandbox, self.settings.packages)
@@ -45,7 +49,7 @@ class Studio:
             self.runs,
             launcher,
             grace_s=self.settings.stop_grace_s,
-            chores=(self.playground.sweep,),
+            chores=(self.playground.sweep, self.meters.sample, self.search.keep_up),
         )
         self._lock: TextIOWrapper | None = None
 
@@ -72,6 +76,7 @@ class Studio:
     def stop(self) -> None:
         """Stop watching and close the store; runs go on."""
         self.supervisor.stop()
+        self.meters.close()
         self.playground.close_all()
         self.variants.close()
         self.sandbox.close()

@@ -151,6 +151,7 @@ class EventTable(SQLModel, table=True):
     """State, notice, artifact and progress events, as written."""
 
     __tablename__ = 'event'
+    __table_args__ = (Index('ix_event_type', 'run_id', 'type', 'seq'),)
 
     run_id: str = Field(primary_key=True, foreign_key='run.id', ondelete='CASCADE', sa_type=String(26))
     seq: int = Field(primary_key=True)
@@ -172,6 +173,27 @@ class MetricTable(SQLModel, table=True):
     step: int = Field(primary_key=True)
     seq: int = Field(primary_key=True)
     value: float
+
+
+class MetricBlockTable(SQLModel, table=True):
+    """A stretch of ``width`` steps of a series: made from its points, so that long series are read in few rows."""
+
+    __tablename__ = 'metric_block'
+    __table_args__ = (
+        ForeignKeyConstraint(['run_id'], ['run.id'], ondelete='CASCADE'),
+        {'sqlite_with_rowid': False},
+    )
+
+    run_id: str = Field(primary_key=True, sa_type=String(26))
+    name: str = Field(primary_key=True)
+    width: int = Field(primary_key=True)
+    number: int = Field(primary_key=True, description='Its first step over its width.')
+    low_step: int
+    low: float
+    high_step: int
+    high: float
+    total: float
+    n: int
 
 
 class RolloutTable(SQLModel, table=True):

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from studio.heat_grid import MAX_COLUMNS, ROWS, Cell, HeatGrid, Row
+from studio.run_records import merged_bars
+from studio.run_views import BarColumn, Bars
+from studio.series import joined, measured, thinned, with_gaps
 from studio.ui.components.before_after import Share, bars_svg
-from studio.ui.components.charts import band, binned, with_gaps
-from studio.ui.components.heatmap import MAX_COLUMNS, Columns, HeatCell, HeatRow, axis_html, describe, names_html, svg
-from studio.ui.pages.run_charts import GRADE, SPECS, csv_text, table_rows, with_grade
+from studio.ui.components.charts import ChartSpec, LiveChart, Series, append_all, band
+from studio.ui.components.heatmap import _difference
+from studio.ui.components.plain_text import visible, without_colours
+from studio.ui.pages.run_charts import csv_text, table_rows
+from studio.ui.pages.run_series import GRADE, NAMES, SPECS, bars_with_grade, others, with_grade
 
 HOSTILE = '</script><img src=x onerror="document.title=\'pwned\'">'
 
@@ -40,26 +48,70 @@ def test_gaps_add_only_nulls_and_keep_every_value(steps: list[int]):
     assert all(before < after for before, after in pairwise(x))
 
 
+@given(STEPS, st.integers(1, 20))
+def test_thinning_keeps_the_ends_the_spikes_and_every_gap(steps: list[int], buckets: int):
+    line = with_gaps((steps, [float(step * 7 % 31) for step in steps]))
+    few = thinned(line, buckets)
+    assert [x for x, y in zip(*few, strict=True) if y is None] == [x for x, y in zip(*line, strict=True) if y is None]
+    if steps:
+        assert (few[0][0], few[0][-1]) == (steps[0], steps[-1])
+        assert max(measured(few)[1]) == max(measured(line)[1])
+        assert min(measured(few)[1]) == min(measured(line)[1])
+
+
+def test_lines_are_joined_with_a_gap_where_they_are_far_apart():
+    assert joined(([1], [0.1]), ([2], [0.2]), reach=1.5) == ([1, 2], [0.1, 0.2])
+    assert joined(([1], [0.1]), ([9], [0.2]), reach=1.5) == ([1, 5.0, 9], [0.1, None, 0.2])
+
+
 def test_the_band_is_known_only_where_mean_and_spread_are():
     steps, low, high = band(([1, 2, 3], [0.5, 0.9, 0.1]), ([1, 3], [0.2, 0.3]))
-    assert steps == [1, 3]
-    assert [round(value, 6) for value in low] == [0.3, 0.0]
-    assert [round(value, 6) for value in high] == [0.7, 0.4]
+    assert (steps, low, high) == ([1, 3], [0.3, 0.0], [0.7, 0.4])
+    assert band(([1, 2, 4], [0.5, None, 0.5]), ([1, 4], [0.1, 0.1]))[1] == [0.4, None, 0.4]
 
 
-def test_bars_of_a_long_run_are_merged_and_errors_are_summed():
-    column = (list(range(1, 1001)), [1.0] * 1000)
-    steps, values, width = binned(column, 300, total=True)
-    assert width == 4 and len(steps) == 250
-    assert sum(values) == 1000
-    assert binned(column, 300)[1] == [1.0] * 250
-    assert binned(([], []), 300) == ([], [], 1)
+def test_bars_of_a_long_run_are_merged_into_sums_or_means():
+    parts = [(step, 1.0, 1) for step in range(1000)]
+    assert merged_bars(parts, 250, sums=True) == BarColumn([0, 1, 2, 3], [250.0] * 4, [250] * 4)
+    assert merged_bars(parts, 250, sums=False).values == [1.0] * 4
+    assert merged_bars([], 250, sums=True) == BarColumn([], [], [])
+
+
+def test_what_is_new_goes_out_once_in_one_message(monkeypatch: pytest.MonkeyPatch):
+    sent: list[tuple[str, tuple[Any, ...]]] = []
+    monkeypatch.setattr(LiveChart, '__init__', lambda self, spec: _bare(self, spec))
+    monkeypatch.setattr(LiveChart, 'run_method', lambda self, name, *args: sent.append((name, args)))
+    lines = LiveChart(
+        ChartSpec(title='a', series=(Series(key='m|s', name='band', kind='band'), Series(key='m', name='m')))
+    )
+    bars = LiveChart(ChartSpec(title='b', series=(Series(key='e', name='e', kind='bar', sums=True),)))
+    lines.load({'m': ([1, 2], [0.5, 0.5]), 's': ([1, 2], [0.1, 0.1])})
+    bars.load({}, Bars(4, {'e': BarColumn([0], [2.0], [3])}))
+    assert append_all([lines, bars], {'m': ([2, 3], [0.5, 0.6]), 's': ([3], [0.2]), 'e': ([3, 4], [1.0, 2.0])})
+    assert append_all([lines, bars], {'m': ([3], [0.6])})
+    name, (message,) = sent[-1]
+    assert name == 'spread' and len(sent) == 3, 'the second time there was nothing new'
+    assert message['c'][lines.id] == [{'x': [3], 'lo': [0.4], 'hi': [0.8]}, {'x': [3], 'y': [0.6]}]
+    assert message['c'][bars.id] == [{'x': [4], 'y': [2.0]}], 'step 3 is in the last bar already'
+
+
+def _bare(chart: LiveChart, spec: ChartSpec) -> None:
+    chart.spec, chart.id, chart._ready = spec, 7 + len(spec.series), True
+
+
+def test_every_series_of_a_run_has_a_chart():
+    assert [spec.title for spec in others(('loss', 'groups/extra', 'rollouts'))] == ['groups/extra']
+    assert len(NAMES) == len(set(NAMES)) and GRADE not in NAMES
 
 
 def test_grade_is_tools_and_check_together():
     columns = with_grade({'seconds/tools': ([1, 2], [3.0, 4.0]), 'seconds/check': ([2], [1.0])})
     assert columns[GRADE] == ([1, 2], [3.0, 5.0])
     assert GRADE not in with_grade({'loss': ([1], [0.0])})
+    bars = Bars(
+        4, {'seconds/tools': BarColumn([0], [3.0], [4]), 'seconds/check': BarColumn([0, 1], [1.0, 2.0], [4, 2])}
+    )
+    assert bars_with_grade(bars).columns[GRADE] == BarColumn([0, 1], [4.0, 2.0], [4, 2])
 
 
 def test_a_table_leaves_missing_values_empty():
@@ -70,24 +122,49 @@ def test_a_table_leaves_missing_values_empty():
     assert csv_text(SPECS[3], columns).decode().splitlines()[1] == '1,10,'
 
 
-def test_the_heatmap_escapes_titles_and_marks_groups_without_a_score():
-    row = HeatRow(task='a', title=HOSTILE, cells={1: HeatCell(mean=1.0, n=8), 2: HeatCell(mean=None, errors=8, n=8)})
-    columns = Columns.of([row])
-    assert '<img' not in names_html([row])
-    drawn = svg([row], columns)
-    assert 'class="l6"' in drawn and 'class="err"' in drawn
-    assert describe(row, 2) == f'Step 2: {HOSTILE}, nothing scored of 8 attempts, 8 not scored'
-    assert describe(row, None).endswith('not drawn')
+def test_the_heatmap_says_what_was_drawn_what_broke_and_what_was_lost():
+    grid = HeatGrid({'a': HOSTILE, 'b': 'b'})
+    grid.add([Row('a', 1, Cell(8.0, 8, 8, 0)), Row('a', 2, Cell(0.0, 0, 8, 8)), Row('b', 2, Cell(2.0, 4, 8, 4))])
+    grid.add([Row('a', 4, Cell(0.0, 8, 8, 0))])
+    view = grid.view()
+    assert view.cells == ('.d~.', '6e~0')[:: 1 if view.tasks[0] == 'b' else -1]
+    assert grid.describe('a', 1) == f'Step 2: {HOSTILE}, nothing scored of 8 attempts, 8 not scored'
+    assert grid.describe('b', 0).endswith('not drawn')
+    assert grid.newest('a', 0) == 1 and grid.newest('b', 0) is None
+    assert grid.recent(2)[HOSTILE] == [None, 0.0]
 
 
-def test_a_long_run_shares_columns_and_opens_the_newest_group():
-    row = HeatRow(task='a', title='a', cells={step: HeatCell(mean=0.5, n=8) for step in range(1, 1001)})
-    columns = Columns.of([row])
-    assert columns.used <= MAX_COLUMNS
-    assert columns.newest(row, columns.used - 1) == 1000
-    assert columns.newest(row, 0) == columns.width
-    assert len(svg([row] * 60, columns)) < 150_000
-    assert len(axis_html(columns)) < 5_000
+def test_a_group_that_goes_on_is_one_cell():
+    grid = HeatGrid({})
+    grid.add([Row('a', 1, Cell(1.0, 2, 2, 0))])
+    grid.add([Row('a', 1, Cell(2.0, 2, 2, 0))])
+    assert grid.describe('a', 0) == 'Step 1: a, mean reward 0.75 of 4 attempts'
+
+
+def test_a_thousand_tasks_over_five_thousand_steps_are_paged_and_share_columns():
+    grid = HeatGrid({f't{number:04}': f'Task {number:04}' for number in range(1000)})
+    grid.add([Row(f't{n * 7 % 1000:04}', n // 8 + 1, Cell(n % 9, 8, 8, 0)) for n in range(40_000)])
+    view = grid.view(page=999)
+    assert view.used <= MAX_COLUMNS and view.width == 50 and view.found == 1000
+    assert view.page == view.pages - 1 and len(view.tasks) == 1000 % ROWS
+    assert all(len(letters) == view.used for letters in view.cells)
+    found = grid.view(search='task 0012')
+    assert found.titles == ('Task 0012',)
+    column = next(at for at, letter in enumerate(found.cells[0]) if letter != '.')
+    newest = grid.newest('t0012', column)
+    assert newest is not None and f'Opens step {newest}' in grid.describe('t0012', column)
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'change'), [('..', '..', (2, '')), ('1.2', '152', (1, '5')), ('1', '12', (1, '2'))]
+)
+def test_only_cells_that_changed_are_sent(old: str, new: str, change: tuple[int, str]):
+    assert _difference(old, new) == change
+
+
+def test_what_a_terminal_would_obey_is_seen():
+    assert visible('\x1b[31mred\0 \r\nok\u202etxt') == '\u241b[31mred\u2400 \nok\u27e8U+202E\u27e9txt'
+    assert without_colours('\x1b[1;31mred\x1b[0m\x1b]0;title\x07 end') == 'red end'
 
 
 def test_bars_say_their_numbers_and_cope_with_nothing_measured():

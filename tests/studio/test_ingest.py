@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from stand_in import ended, new_run, until
 
+from studio import metric_blocks
 from studio.ingest import ingest
 from studio.services import Studio
-from trainer.events import EventWriter, Metrics, Notice, State
+from trainer.events import EventWriter, Metrics, Notice, Resumed, RolloutEvent, State
 from trainer.runfolder import RunFolder
 
 Open = Callable[..., Studio]
@@ -143,3 +144,67 @@ def test_a_long_run_is_read_in_seconds(open_studio: Open) -> None:
     assert ingest(studio.database, run_id, folder) == 5000
     assert time.monotonic() - began < 10
     assert len(studio.runs.metrics(run_id, buckets=500)) == 14
+
+
+def test_a_long_series_is_read_in_few_rows_and_no_spike_is_lost(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    run_id, folder = _made(studio)
+    lost = range(2_000, 2_400)
+    with EventWriter(folder.events) as events:
+        for step in range(1, 6_001):
+            if step not in lost:
+                values = {'loss': 9.0 if step == 3_333 else step % 7 / 7, 'checker/errors': float(step % 100 == 0)}
+                events.write(Metrics(step=step, values=values))
+    ingest(studio.database, run_id, folder)
+    x, y = studio.runs.lines(run_id, ['loss', 'nothing'], buckets=200)['loss']
+    assert len(x) < 600 and max(value for value in y if value is not None) == 9.0
+    assert x[y.index(9.0)] == 3_333
+    gaps = [step for step, value in zip(x, y, strict=True) if value is None]
+    assert len(gaps) == 1 and gaps[0] in lost
+    assert x[-64:] == list(range(5_937, 6_001)), 'the newest are whole'
+    near, _ = studio.runs.lines(run_id, ['loss'], first=3_300, last=3_360)['loss']
+    assert near == list(range(3_300, 3_361))
+    width, columns = studio.runs.bars(run_id, ['checker/errors'], [])
+    assert sum(columns['checker/errors'].values) == 56 and len(columns['checker/errors'].values) <= 6_000 / width + 1
+    assert studio.runs.metric_names(run_id) == ('checker/errors', 'loss')
+
+
+def test_what_a_resumed_run_does_again_is_taken_back(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    run_id, folder = _made(studio)
+    with EventWriter(folder.events) as events:
+        for step in range(1, 48):
+            events.write(Metrics(step=step, values={'loss': float(step), 'only_before': 1.0}))
+            events.write(RolloutEvent(step=step, task='a', index=0, outcome='passed', reward=1.0, offset=0))
+        events.write(RolloutEvent(step=47, task='b', index=0, stage='after', outcome='passed', reward=1.0, offset=0))
+        ingest(studio.database, run_id, folder)
+        events.write(Resumed(step=40))
+        events.write(Metrics(step=41, values={'loss': -1.0}))
+        events.write(RolloutEvent(step=41, task='a', index=0, outcome='failed', reward=0.0, offset=0))
+    ingest(studio.database, run_id, folder)
+    assert studio.runs.metrics(run_id)['loss'] == ([*range(1, 42)], [*map(float, range(1, 41)), -1.0])
+    assert studio.runs.metrics(run_id)['only_before'][0] == [*range(1, 41)]
+    assert [row.outcome for row in studio.runs.group(run_id, 41, 'a')] == ['failed']
+    assert studio.runs.rollout_count(run_id) == 42
+    with studio.database.read() as session:
+        found = metric_blocks.blocks(session, run_id, ['loss'], 64, 0, 100)
+    assert [(block.n, block.low, block.high) for block in found['loss']] == [(41, -1.0, 40.0)]
+    assert isinstance(studio.runs.events(run_id)[-1], Resumed)
+
+
+def test_stretches_are_the_same_however_the_points_came(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    (one, first), (other, second) = _made(studio), _made(studio)
+    with EventWriter(first.events) as events, EventWriter(second.events) as whole:
+        for step in range(1, 700, 3):
+            for writer in (events, whole):
+                writer.write(Metrics(step=step, values={'loss': step * 7 % 13 / 13}))
+            if step % 50 == 1:
+                ingest(studio.database, one, first)
+    ingest(studio.database, one, first)
+    ingest(studio.database, other, second)
+    with studio.database.read() as session:
+        for width in metric_blocks.WIDTHS:
+            found = [metric_blocks.blocks(session, id, ['loss'], width, 0, 1000)['loss'] for id in (one, other)]
+            assert [block[:5] for block in found[0]] == [block[:5] for block in found[1]]
+            assert [block.total for block in found[0]] == pytest.approx([block.total for block in found[1]])

@@ -17,6 +17,7 @@ from studio.samples import load_tutorial
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout
+from studio.ui.components.charts import View
 from studio.ui.components.transcript import diff_lines, spoken
 from studio.ui.components.wording import ago, duration, signed, size
 from studio.ui.pages import PAGES
@@ -124,6 +125,20 @@ async def test_an_error_has_no_number(user: User, studio: Studio) -> None:
     await see(user, 'The checker hit its 30 s limit')
 
 
+async def test_rollouts_are_found_by_what_the_address_asks_for(user: User, studio: Studio) -> None:
+    run = run_named(studio, HOSTILE)
+    await user.open(f'/runs/{run.id}/rollouts')
+    await see(user, '384')
+    await see(user, '1 to 40 of 384')
+    await user.open(f'/runs/{run.id}/rollouts?outcome=error&ending=unreadable_tool_call')
+    await see(user, '1 to 1 of 1')
+    await see(user, 'unreadable tool call')
+    await user.open(f'/runs/{run.id}/rollouts?text=nothing-like-it&low=abc&outcome=wrong')
+    await see(user, 'No rollout fits')
+    await user.open('/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV/rollouts')
+    await see(user, 'There is no run')
+
+
 async def test_adapters_show_where_they_come_from(user: User, studio: Studio) -> None:
     run = run_named(studio, HOSTILE)
     await user.open(f'/adapters?run={run.id}')
@@ -153,9 +168,9 @@ def test_a_reader_reads_each_thing_once(studio: Studio) -> None:
     run = run_named(studio, HOSTILE)
     reader = Reader(studio, run.id)
     first, second = reader.read(), reader.read()
-    assert first.whole and not second.whole
-    assert len(first.columns['entropy'][0]) == 12
-    assert first.rows and second.rows is None
+    assert first.lines is not None and second.lines is None
+    assert len(first.lines['entropy'][0]) == 12
+    assert first.heat is not None and first.heat.total == 6 and second.heat is None
     assert first.events and not second.events
     assert 'step 12 done' in first.log and second.log == ''
     assert second.columns['entropy'][0] == [12], 'only the newest step is asked for again'
@@ -172,10 +187,24 @@ def test_a_log_is_read_in_whole_lines_and_progress_bars_as_their_last_state(stud
     assert reader._log(log, final=False) == 'last \ufffd\n', 'only the tail of what is long is read'
 
 
+def test_a_range_of_a_long_run_is_read_finer_and_forgotten_with_the_zoom(studio: Studio) -> None:
+    run = run_named(studio, HOSTILE)
+    reader = Reader(studio, run.id)
+    reader.read()
+    zoomed = View(mode='free', smooth=False, range=(3.2, 8.9))
+    assert not reader.look_at(zoomed), 'every point of a short run is drawn'
+    reader.window, reader.last_step = None, 100_000
+    assert reader.look_at(zoomed) and reader.window == (3, 9)
+    lines = reader.read().lines
+    assert lines is not None and lines['entropy'][0] == list(range(1, 13))
+    reader.last_step = 100_000
+    assert reader.look_at(View(mode='full', smooth=False)) and reader.window is None
+
+
 def test_silence_is_said_first(studio: Studio) -> None:
     run = run_named(studio, 'fail')
     living = run.model_copy(update={'state': 'training', 'silent_s': 90.0, 'last_line': 'loading weights'})
-    (found, *_) = conditions(living, {}, [], None)
+    (found, *_) = conditions(living, {}, {}, None)
     assert found.title == 'No sign of life for 1 min 30 s'
     assert 'loading weights' in found.text
 

@@ -1,4 +1,4 @@
-"""Charts over the steps of a run: the history once and thinned, afterwards new points only; small bars as plain SVG.
+"""Charts over the steps of a run: the history once and thinned, afterwards new points only.
 
 Missing is a gap: a step without a value is never joined across and never drawn as 0.
 """
@@ -6,36 +6,37 @@ Missing is a gap: a step without a value is never joined across and never drawn 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from statistics import median
 from typing import Any, Final, Literal, Self
 
 import nicegui.elements.plotly  # noqa: F401  (registers the plotly module that live_chart.js imports)
 from nicegui import ui
 from pydantic import Field
 
+from studio.run_views import Bars
+from studio.series import Column, Line, measured, typical, with_gaps
 from trainer.validation import Document
-
-Column = tuple[Sequence[int], Sequence[float]]
-"""Steps and values of one metric."""
 
 Format = Literal['share', 'score', 'number', 'seconds', 'tiny']
 
-LIMIT: Final = 1000
-"""Points drawn of one series; twice as many, and the chart asks for its history again."""
-MAX_BARS: Final = 300
-"""Bars drawn beside each other; more steps are merged."""
+LIMIT: Final = 2000
+"""More points than this, and the chart asks for its history again, thinned."""
+MAX_BARS: Final = 700
+"""The same for bars."""
 
 
 class Series(Document):
-    """One series of a chart. A ``band`` is mean ± spread: its key is ``mean key|spread key``."""
+    """One series of a chart. A ``band`` is mean ± spread: its key is ``mean key|spread key``.
+
+    ``sums``: bars that stand for many steps hold their sum, not their mean.
+    """
 
     key: str
     name: str
     color: str = 'c1'
-    kind: Literal['line', 'band', 'bar'] = 'line'
+    kind: Literal['line', 'band', 'bar', 'points'] = 'line'
     dash: Literal['solid', 'dash', 'dot'] = 'solid'
     format: Format = 'score'
+    sums: bool = False
     right: bool = Field(default=False, description='Belongs to the axis at the right.')
 
 
@@ -54,7 +55,10 @@ class Axis(Document):
 
 
 class ChartSpec(Document):
-    """What a chart shows. ``leads``: this chart tells the page when the user zooms (one chart of a group)."""
+    """What a chart shows. ``leads``: this chart tells the page when the user zooms (one chart of a group).
+
+    ``headline``: the number beside the title is the newest value, the sum of all, or the newest stack of bars.
+    """
 
     title: str
     series: tuple[Series, ...]
@@ -62,6 +66,8 @@ class ChartSpec(Document):
     right: Axis | None = None
     marks: bool = Field(default=False, description='Shows checkpoints as triangles.')
     leads: bool = False
+    headline: Literal['last', 'sum', 'stack'] = 'last'
+    change: Literal['', 'plain', 'good'] = Field(default='', description='Shows the change; ``good``: up is good.')
 
     @property
     def bars(self) -> bool:
@@ -75,7 +81,11 @@ class ChartSpec(Document):
 
 
 class LiveChart(ui.element, component='live_chart.js'):
-    """A chart that gets its history once and is then appended to. ``group`` ties charts of one page together."""
+    """A chart that gets its history once and is then appended to. ``group`` ties charts of one page together.
+
+    It stands in a card of class ``ch`` and keeps what it finds there up to date: ``data-value``, ``data-change``,
+    ``data-figure`` (its sentence for screen readers), ``data-none``, and buttons with ``data-series`` that hide one.
+    """
 
     def __init__(
         self,
@@ -83,69 +93,60 @@ class LiveChart(ui.element, component='live_chart.js'):
         *,
         group: str,
         mode: Literal['follow', 'full'] | str = 'follow',
-        on_view: Callable[[str, bool], Any] | None = None,
+        on_view: Callable[[View], Any] | None = None,
     ) -> None:
-        """Draw an empty chart; ``on_view(mode, smooth)`` is told what the browser shows (``follow|full|free``).
+        """Draw an empty chart; ``on_view`` is told what the browser shows, at the start and after each change.
 
         ``mode`` is what it begins with where the tab remembers nothing.
         """
         super().__init__()
         self.spec = spec
-        self.figure: ui.element = self
-        """The element that speaks for the chart: it carries ``role=img`` and a sentence."""
         self._props['spec'] = spec.model_dump(mode='json') | {'bars': spec.bars}
         self._props['group'] = group
         self._props['mode'] = mode
-        self._last: dict[str, int] = {}
-        self._spacing = 1.0
-        self._count = 0
-        self._merged = False
+        self._last: dict[str, float] = {}
+        self._spacing: dict[str, float] = {}
+        self._drawn = 0.0
+        self._width = 1
         self._waiting: list[tuple[str, tuple[Any, ...]]] = []
         self._ready = False
-        self.on('ready', lambda event: self._on_ready(event.args, on_view))
+        self.on('ready', lambda event: self._on_ready(View.model_validate(event.args), on_view))
         if on_view is not None:
-            self.on('view', lambda event: on_view(event.args['mode'], event.args['smooth']))
+            self.on('view', lambda event: on_view(View.model_validate(event.args)))
 
-    def load(self, columns: Mapping[str, Column]) -> None:
+    def load(self, lines: Mapping[str, Line], bars: Bars | None = None) -> None:
         """Draw this history instead of what is there. The zoom stays."""
-        points = _points(self.spec, columns)
-        shown = [steps for series in self.spec.series for steps, _ in [columns.get(series.key.split('|')[0], ((), ()))]]
-        self._last = {s.key: steps[-1] for s, steps in zip(self.spec.series, shown, strict=True) if steps}
-        # what comes next is as far apart as the newest steps, which are never thinned
-        self._spacing = min((typical(steps[-20:]) for steps in shown if len(steps) > 1), default=1.0)
-        self._count = max((len(steps) for steps in shown), default=0)
-        self._merged = self.spec.bars and any(steps[-1] - steps[0] >= MAX_BARS for steps in shown if steps)
+        bars = bars or Bars(1, {})
+        points: dict[str, Any] = {}
+        self._last, self._spacing, self._width = {}, {}, bars.width
+        for series in self.spec.series:
+            name = series.key.split('|')[0]
+            if series.kind == 'bar':
+                if column := bars.columns.get(name):
+                    self._last[series.key] = (column.numbers[-1] + 1) * bars.width - 1 if column.numbers else -1
+                    values = [_short(value) for value in column.values]
+                    points[series.key] = {'bins': column.numbers, 'y': values, 'n': column.counts, 'width': bars.width}
+            elif name in lines:
+                points[series.key] = _band(series, lines) if series.kind == 'band' else _line(lines[name])
+                steps = measured(lines[name])[0]
+                self._last[series.key] = steps[-1] if steps else -1
+                self._spacing[series.key] = typical(steps[-20:])
+        self._drawn = max((len(one.get('x', one.get('bins', ()))) for one in points.values()), default=0)
         self._send('load', points)
 
-    def append(self, columns: Mapping[str, Column]) -> bool:
-        """Draw new points. ``False``: too many are drawn, load the thinned history again.
+    def fresh(self, columns: Mapping[str, Column], shared: Sequence[int] = ()) -> list[Any] | None:
+        """What ``columns`` add, one entry a series, for the browser; ``None``: nothing.
 
-        Steps that are drawn already are left out, so a step may be handed over twice.
+        Steps that are drawn already are left out, so a step may be handed over twice. A series whose steps are
+        ``shared`` does not repeat them.
         """
-        columns = self._fresh(columns)
-        fresh = max((len(columns[name][0]) for name in self.spec.metrics if name in columns), default=0)
-        if not fresh:
-            return True
-        self._count += fresh
-        if self._count > (MAX_BARS if self.spec.bars else 2 * LIMIT) or self._merged:
-            return False
-        points = _points(self.spec, columns, last=self._last, spacing=self._spacing)
-        for series in self.spec.series:
-            if points.get(series.key, {}).get('x'):
-                self._last[series.key] = points[series.key]['x'][-1]
-        self._send('append', points)
-        return True
+        found = [self._fresh(series, columns, shared) for series in self.spec.series]
+        return found if any(found) else None
 
-    def _fresh(self, columns: Mapping[str, Column]) -> dict[str, Column]:
-        fresh: dict[str, Column] = {}
-        for series in self.spec.series:
-            for name in series.key.split('|'):
-                steps, values = columns.get(name, ((), ()))
-                last = self._last.get(series.key, -1)
-                kept = [(step, value) for step, value in zip(steps, values, strict=True) if step > last]
-                if kept:
-                    fresh[name] = ([step for step, _ in kept], [value for _, value in kept])
-        return fresh
+    @property
+    def is_full(self) -> bool:
+        """Whether too many points are drawn: the history should be loaded again."""
+        return self._drawn > (MAX_BARS if self.spec.bars else LIMIT)
 
     def set_view(self, *, mode: str | None = None, smooth: bool | None = None) -> Self:
         """Change what all charts of the group show."""
@@ -163,117 +164,112 @@ class LiveChart(ui.element, component='live_chart.js'):
         """Mark checkpoints."""
         self._send('setMarks', list(steps))
 
+    def toggle(self, key: str) -> None:
+        """Hide a series, or show it again."""
+        self._send('toggle', key)
+
     def save_png(self, name: str) -> None:
         """Let the browser save the chart as a picture."""
         self._send('savePng', name)
 
+    def spread(self, added: Mapping[int, list[Any]], shared: Sequence[int]) -> None:
+        """Hand what is new to every chart of the group, in one message; keys are element numbers."""
+        self._send('spread', {'x': list(shared), 'c': dict(added)})
+
+    def _fresh(self, series: Series, columns: Mapping[str, Column], shared: Sequence[int]) -> dict[str, Any] | None:
+        last = self._last.get(series.key, -1.0)
+        names = series.key.split('|')
+        known = [{s: v for s, v in zip(*columns.get(name, ((), ())), strict=True) if s > last} for name in names]
+        steps = [step for step in known[0] if all(step in other for other in known[1:])]
+        if not steps:
+            return None
+        self._drawn += len(steps) / (self._width if series.kind == 'bar' else 1) / len(self.spec.series)
+        self._last[series.key] = steps[-1]
+        if series.kind == 'bar':
+            return _addition(steps, shared, y=[_short(known[0][step]) for step in steps])
+        values = [known[0][step] for step in steps]
+        x, y = with_gaps((steps, values), last=None if last < 0 else last, spacing=self._spacing.get(series.key))
+        if series.kind != 'band':
+            return _addition(x, shared, y=[_short(value) for value in y])
+        spread = known[1]
+        edges = [(None, None) if v is None else _edges(v, spread[int(s)]) for s, v in zip(x, y, strict=True)]
+        return _addition(x, shared, lo=[low for low, _ in edges], hi=[high for _, high in edges])
+
     def _send(self, method: str, *args: Any) -> None:
-        # what arrives before the browser has the chart library would be lost: it waits here
+        # what arrives before the browser has drawn the element would be lost: it waits here
         if self._ready:
             self.run_method(method, *args)
         else:
             self._waiting.append((method, args))
 
-    def _on_ready(self, view: Mapping[str, Any], on_view: Callable[[str, bool], Any] | None) -> None:
+    def _on_ready(self, view: View, on_view: Callable[[View], Any] | None) -> Any:
         self._ready = True
         waiting, self._waiting = self._waiting, []
         for method, args in waiting:
             self.run_method(method, *args)
-        if on_view is not None:
-            on_view(view['mode'], view['smooth'])
+        # What it returns is handed on, for it may be asynchronous.
+        return None if on_view is None else on_view(view)
 
 
-def typical(steps: Sequence[int]) -> float:
-    """The usual distance between logged steps."""
-    return median(after - before for before, after in pairwise(steps)) if len(steps) > 1 else 1.0
+class View(Document):
+    """What a browser shows of a group of charts: newest steps, all, or a ``range`` the user picked (``free``)."""
+
+    mode: str
+    smooth: bool
+    range: tuple[float, float] | None = None
 
 
-def with_gaps(
-    column: Column, *, last: int | None = None, spacing: float | None = None
-) -> tuple[list[float], list[float | None]]:
-    """Steps and values with a ``None`` in every lost stretch; ``last`` is the step drawn before this column.
-
-    A thinned column is uneven: it keeps two points of each stretch, so up to two stretches may lie between neighbours.
-    """
-    steps, values = column
-    usual = spacing or typical(steps)
-    even = len(steps) < 2 or usual <= min(after - before for before, after in pairwise(steps))
-    limit = usual * 1.5 if even else 4.5 * (steps[-1] - steps[0]) / (len(steps) - 1)
-    x: list[float] = []
-    y: list[float | None] = []
-    before = last
-    for step, value in zip(steps, values, strict=True):
-        if before is not None and step - before > limit:
-            x.append((before + step) / 2)
-            y.append(None)
-        x.append(step)
-        y.append(round(value, 6))
-        before = step
-    return x, y
+def append_all(charts: Sequence[LiveChart], columns: Mapping[str, Column]) -> bool:
+    """Add new points to every chart in one message. ``False``: too many are drawn, load the history again."""
+    shared = max((list(steps) for steps, _ in columns.values()), key=len, default=[])
+    added = {chart.id: fresh for chart in charts if (fresh := chart.fresh(columns, shared)) is not None}
+    if added:
+        charts[0].spread(added, shared)
+    return not any(chart.is_full for chart in charts)
 
 
-def band(mean: Column, spread: Column) -> tuple[list[int], list[float], list[float]]:
-    """Steps, lower and upper edge of mean ± spread; only where both are known (a thinned spread: the nearest)."""
-    known = dict(zip(*spread, strict=True))
-    near = sorted(known)
-    steps: list[int] = []
-    low: list[float] = []
-    high: list[float] = []
-    position = 0
+def band(mean: Line, spread: Line) -> tuple[list[float], list[float | None], list[float | None]]:
+    """Steps, lower and upper edge of mean ± spread, cut to 0 to 1; where the spread was thinned, the nearest counts."""
+    near, values = measured(spread)
+    known = dict(zip(near, values, strict=True))
     reach = typical(near) if len(near) > 2 else 0.0
+    x: list[float] = []
+    low: list[float | None] = []
+    high: list[float | None] = []
+    position = 0
     for step, value in zip(*mean, strict=True):
         while position + 1 < len(near) and abs(near[position + 1] - step) <= abs(near[position] - step):
             position += 1
         found = known.get(step)
-        if found is None and near and reach > 1 and abs(near[position] - step) <= reach:
-            found = known[near[position]]
-        if found is not None:
-            steps.append(step)
-            low.append(max(0.0, value - found))
-            high.append(min(1.0, value + found))
-    return steps, low, high
-
-
-def binned(column: Column, limit: int, *, total: bool = False) -> tuple[list[int], list[float], int]:
-    """Merge neighbouring steps so that at most ``limit`` bars are left; return steps, means (or sums) and the width."""
-    steps, values = column
-    if not steps:
-        return [], [], 1
-    width = max(1, -(-(steps[-1] - steps[0] + 1) // limit))
-    groups: dict[int, list[float]] = {}
-    for step, value in zip(steps, values, strict=True):
-        groups.setdefault((step - steps[0]) // width, []).append(value)
-    starts = [steps[0] + number * width + (width - 1) // 2 for number in groups]
-    return starts, [sum(group) / (1 if total else len(group)) for group in groups.values()], width
-
-
-def _points(
-    spec: ChartSpec,
-    columns: Mapping[str, Column],
-    *,
-    last: Mapping[str, int] | None = None,
-    spacing: float | None = None,
-) -> dict[str, Any]:
-    points: dict[str, Any] = {}
-    before = last or {}
-    for series in spec.series:
-        names = series.key.split('|')
-        if any(name not in columns for name in names):
+        if found is None and near and reach > 1 and abs(near[position] - step) <= 2 * reach:
+            found = values[position]
+        if value is not None and found is None:
             continue
-        column = columns[names[0]]
-        if series.kind == 'band':
-            steps, low, high = band(column, columns[names[1]])
-            x, hi = with_gaps((steps, high), last=before.get(series.key), spacing=spacing)
-            _, lo = with_gaps((steps, low), last=before.get(series.key), spacing=spacing)
-            points[series.key] = {'x': x, 'lo': lo, 'hi': hi}
-        elif series.kind == 'bar':
-            steps, values, width = (
-                binned(column, MAX_BARS, total=series.format == 'number')
-                if not last
-                else (list(column[0]), list(column[1]), 1)
-            )
-            points[series.key] = {'x': steps, 'y': [round(value, 4) for value in values], 'width': 0.88 * width}
-        else:
-            x, y = with_gaps(column, last=before.get(series.key), spacing=spacing)
-            points[series.key] = {'x': x, 'y': y}
-    return points
+        edges = (None, None) if value is None or found is None else _edges(value, found)
+        x.append(step)
+        low.append(edges[0])
+        high.append(edges[1])
+    return x, low, high
+
+
+def _band(series: Series, lines: Mapping[str, Line]) -> dict[str, Any]:
+    mean, spread = series.key.split('|')
+    x, low, high = band(lines[mean], lines.get(spread, ([], [])))
+    return {'x': x, 'lo': low, 'hi': high}
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {'x': line[0], 'y': [_short(value) for value in line[1]]}
+
+
+def _edges(mean: float, spread: float) -> tuple[float | None, float | None]:
+    return _short(max(0.0, mean - spread)), _short(min(1.0, mean + spread))
+
+
+def _addition(x: Sequence[float], shared: Sequence[int], **columns: Any) -> dict[str, Any]:
+    return columns if list(x) == list(shared) else {'x': list(x), **columns}
+
+
+def _short(value: float | None) -> float | None:
+    """Five digits are more than a screen shows."""
+    return None if value is None else float(f'{value:.5g}')

@@ -1,5 +1,7 @@
 // A chart over the steps of a run. History comes once, afterwards only new points; zoom is never reset by data.
-// Charts of one group share the hovered step, the range and the smoothing, kept for the tab in sessionStorage.
+// Charts of one group share the hovered step, the range, the smoothing and what is hidden, kept for the tab in
+// sessionStorage. What is out of sight is not drawn. The card around a chart is kept up to date from here: its value,
+// its change, its sentence and its legend, so that a new step costs one short message for all charts together.
 const FOLLOW = 50; // steps in sight when following
 const SMOOTHING = 0.8; // weight of the past in the smoothed line
 
@@ -10,7 +12,7 @@ const formats = {
   share: (v) => `${Math.round(v * 100)}%`,
   score: (v) => v.toFixed(2),
   number: (v) => Math.round(v).toLocaleString("en-US"),
-  tiny: (v) => v.toPrecision(2),
+  tiny: (v) => v.toPrecision(3),
   seconds: (v) => `${v < 10 ? v.toFixed(1) : Math.round(v)} s`,
 };
 
@@ -32,6 +34,22 @@ function work() {
   }
 }
 
+const middle = (bin, width) => bin * width + (width - 1) / 2;
+
+// Where the value nearest to a step stands; -1 where there is none.
+function nearest(x, y, step) {
+  let best = -1;
+  for (let i = 0; i < x.length; i++) if (y[i] != null && (best < 0 || Math.abs(x[i] - step) < Math.abs(x[best] - step))) best = i;
+  return best;
+}
+
+// Mean of the newest values less the mean of those before; null while there are too few.
+function trend(values) {
+  const window = Math.min(10, Math.floor(values.length / 2));
+  const mean = (some) => some.reduce((sum, value) => sum + value, 0) / some.length;
+  return window < 3 ? null : mean(values.slice(-window)) - mean(values.slice(-2 * window, -window));
+}
+
 export default {
   template: `<div class="live-chart"><div ref="plot" class="plot"></div>
     <div ref="cursor" class="cursor" hidden></div><div ref="tip" class="tip" hidden></div></div>`,
@@ -42,28 +60,42 @@ export default {
     this.whole = true;
     this.levels = [];
     this.marks = [];
-    this.view = { mode: this.mode, range: null, smooth: false, ...this.stored() };
+    this.view = { mode: this.mode, range: null, smooth: false, hidden: [], ...this.stored() };
+    const plot = this.$refs.plot;
+    this.card = this.$el.closest(".ch");
+    for (const button of this.legend()) button.addEventListener("click", () => this.toggle(button.dataset.series));
+    this.showLegend();
+    window.addEventListener("rlvr-step", this.onStep);
+    window.addEventListener("rlvr-view", this.onView);
+    window.addEventListener("rlvr-points", this.onPoints);
+    document.addEventListener("visibilitychange", this.onVisible);
+    plot.addEventListener("mousemove", this.onMove);
+    plot.addEventListener("mouseleave", () => this.share("rlvr-step", { step: null }));
+    this.sight = new IntersectionObserver(
+      ([entry]) => {
+        this.inSight = entry.isIntersecting;
+        if (this.inSight && this.hiddenSince) schedule(this);
+      },
+      { rootMargin: "80px" },
+    );
+    this.sight.observe(plot);
+    this.$emit("ready", this.told());
     const { Plotly } = await import("nicegui-plotly");
     if (!this.$refs.plot) return;
     this.Plotly = Plotly;
-    const plot = this.$refs.plot;
     schedule(this);
-    plot.addEventListener("mousemove", this.onMove);
-    plot.addEventListener("mouseleave", () => this.share("rlvr-step", { step: null }));
-    window.addEventListener("rlvr-step", this.onStep);
-    window.addEventListener("rlvr-view", this.onView);
-    document.addEventListener("visibilitychange", this.onVisible);
     this.sizes = new ResizeObserver(() => (this.hiddenSince ? schedule(this) : plot.clientWidth && Plotly.Plots.resize(plot)));
     this.sizes.observe(plot);
     this.themes = new MutationObserver(() => this.draw());
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
-    this.$emit("ready", { mode: this.view.mode, smooth: this.view.smooth });
   },
   unmounted() {
     window.removeEventListener("rlvr-step", this.onStep);
     window.removeEventListener("rlvr-view", this.onView);
+    window.removeEventListener("rlvr-points", this.onPoints);
     document.removeEventListener("visibilitychange", this.onVisible);
     dirty.delete(this);
+    this.sight?.disconnect();
     this.sizes?.disconnect();
     this.themes?.disconnect();
     if (this.$refs.plot?.on) this.Plotly.purge(this.$refs.plot);
@@ -71,16 +103,49 @@ export default {
   methods: {
     // ---- called from Python
     load(points) {
+      for (const data of Object.values(points)) if (data.bins) data.x = data.bins.map((bin) => middle(bin, data.width));
       this.points = points;
+      this.describe();
       this.draw();
     },
-    append(points) {
-      for (const [key, fresh] of Object.entries(points)) {
-        const known = (this.points[key] ??= fresh.hi ? { x: [], lo: [], hi: [] } : { x: [], y: [] });
-        this.added[key] = Math.min(this.added[key] ?? Infinity, known.x.length);
-        for (const column of Object.keys(known)) if (fresh[column]?.length) known[column].push(...fresh[column]);
-      }
+    spread(added) {
+      this.share("rlvr-points", { added });
+    },
+    onPoints({ detail: { group, added } }) {
+      const fresh = group === this.group && added.c[this.$el.id.slice(1)];
+      if (!fresh) return;
+      fresh.forEach((part, number) => part && this.add(this.spec.series[number], part, part.x ?? added.x));
+      this.describe();
       schedule(this);
+    },
+    add(series, part, x) {
+      const key = series.key;
+      if (series.kind === "bar") return this.addBars((this.points[key] ??= { bins: [], x: [], y: [], n: [], width: 1 }), part, x, series.sums);
+      const known = (this.points[key] ??= part.hi ? { x: [], lo: [], hi: [] } : { x: [], y: [] });
+      this.added[key] = Math.min(this.added[key] ?? Infinity, known.x.length);
+      known.x.push(...x);
+      for (const column of ["y", "lo", "hi"]) if (part[column]) known[column].push(...part[column]);
+    },
+    addBars(known, part, x, sums) {
+      this.whole = true; // a bar that stands for many steps grows in place
+      x.forEach((step, i) => {
+        const bin = Math.floor(step / known.width);
+        const at = known.bins.length - 1;
+        if (known.bins[at] !== bin) {
+          known.bins.push(bin);
+          known.x.push(middle(bin, known.width));
+          known.y.push(part.y[i]);
+          known.n.push(1);
+        } else {
+          known.y[at] = sums ? known.y[at] + part.y[i] : (known.y[at] * known.n[at] + part.y[i]) / (known.n[at] + 1);
+          known.n[at] += 1;
+        }
+      });
+    },
+    toggle(key) {
+      const name = this.nameOf(key);
+      const hidden = this.view.hidden.includes(name) ? this.view.hidden.filter((one) => one !== name) : [...this.view.hidden, name];
+      this.setView({ hidden });
     },
     setLevels(levels) {
       this.levels = levels;
@@ -104,7 +169,7 @@ export default {
     paint() {
       const plot = this.$refs.plot;
       if (!this.Plotly || !plot) return;
-      this.hiddenSince = document.hidden || !plot.clientWidth; // drawn when it comes into sight
+      this.hiddenSince = document.hidden || !this.inSight || !plot.clientWidth; // drawn when it comes into sight
       if (this.hiddenSince) return;
       // The first points are drawn with marks, which go when there is a line to see.
       const young = Object.values(this.added).some((before) => before < 3);
@@ -120,6 +185,7 @@ export default {
       if (!first) return;
       plot.on("plotly_relayout", this.onZoom);
       plot.on("plotly_doubleclick", () => this.setView({ mode: "full", range: null }));
+      plot.on("plotly_clickannotation", ({ annotation }) => annotation.name && this.toggle(annotation.name));
     },
     paintAdded(plot) {
       const indices = [];
@@ -153,15 +219,18 @@ export default {
         out.push({ hoverinfo: "skip", showlegend: false, ...trace });
       };
       for (const s of this.spec.series) {
-        const data = this.points[s.key] ?? { x: [], y: [], lo: [], hi: [] };
+        const data = (!this.isHidden(s.key) && this.points[s.key]) || { x: [], y: [], lo: [], hi: [] };
         const yaxis = s.right ? "y2" : "y";
         const color = token(s.color);
         if (s.kind === "band") {
           const line = { width: 0 };
           add(s.key, "band", { ...this.polygon(data), fill: "toself", fillcolor: token(`${s.color}-soft`), line, mode: "lines" });
+        } else if (s.kind === "points") {
+          const marker = { symbol: "diamond", color, size: 8, line: { color: token("bg-surface"), width: 1 } };
+          add(s.key, "raw", { mode: "markers", x: [...data.x], y: [...data.y], yaxis, marker, cliponaxis: false });
         } else if (s.kind === "bar") {
           const marker = { color, line: { width: 0 } };
-          add(s.key, "raw", { type: "bar", x: [...data.x], y: [...data.y], width: data.width, marker });
+          add(s.key, "raw", { type: "bar", x: [...data.x], y: [...data.y], width: 0.88 * (data.width ?? 1), marker });
         } else {
           const line = { color, width: 1.75, dash: DASHES[s.dash] };
           const few = data.y.filter((value) => value != null).length < 3; // a line of one point is not seen
@@ -254,14 +323,15 @@ export default {
     nameStack(layout, font) {
       // Names beside the last bar, in the colours of its parts, pushed apart where they would touch.
       const last = this.lastStep();
-      const parts = this.spec.series.map((s) => this.points[s.key]?.y[this.points[s.key].x.indexOf(last)] ?? 0);
+      const shown = (s) => (this.isHidden(s.key) ? undefined : this.points[s.key]);
+      const parts = this.spec.series.map((s) => shown(s)?.y[shown(s).x.indexOf(last)] ?? 0);
       const total = parts.reduce((sum, part) => sum + part, 0);
       layout.margin.r = 60;
-      if (!total) return;
+      if (!last) return;
       const room = (this.$refs.plot?.clientHeight ?? 150) - 34;
       const sums = {};
-      for (const s of this.spec.series) this.points[s.key]?.x.forEach((x, i) => (sums[x] = (sums[x] ?? 0) + this.points[s.key].y[i]));
-      const top = Math.max(this.spec.y.top ?? 0, ...Object.values(sums)) / 0.95;
+      for (const s of this.spec.series) shown(s)?.x.forEach((x, i) => (sums[x] = (sums[x] ?? 0) + shown(s).y[i]));
+      const top = Math.max(this.spec.y.top ?? 0.5, ...Object.values(sums)) / 0.95;
       let below = 0;
       let floor = 6;
       this.spec.series.forEach((s, i) => {
@@ -270,8 +340,38 @@ export default {
         const at = Math.max(middle, floor);
         floor = at + 13;
         const place = { xref: "paper", x: 1, xanchor: "left", xshift: 4, yref: "paper", y: 0, yshift: at, yanchor: "middle" };
-        layout.annotations.push({ ...place, text: s.name, showarrow: false, font: { ...font, color: token(s.color) } });
+        const color = token(this.isHidden(s.key) ? "text-3" : s.color);
+        const text = this.isHidden(s.key) ? `<s>${s.name}</s>` : s.name;
+        layout.annotations.push({ ...place, text, name: s.key, captureevents: true, showarrow: false, font: { ...font, color } });
       });
+    },
+    // ---- the card around the chart
+    describe() {
+      const lead = this.spec.series.find((s) => s.kind !== "band");
+      const { x = [], y = [] } = this.points[lead.key] ?? {};
+      const at = y.flatMap((value, i) => (value == null ? [] : [i]));
+      const put = (name, text) => {
+        const element = this.card?.querySelector(`[data-${name}]`);
+        if (element && element.textContent !== text) element.textContent = text;
+      };
+      const none = this.card?.querySelector("[data-none]");
+      if (none) none.hidden = at.length > 0;
+      if (!at.length) return;
+      const show = formats[lead.format];
+      const [first, last] = [at[0], at.at(-1)];
+      put("value", show(this.headline(lead, y, last)));
+      const change = this.spec.change && trend(at.map((i) => y[i]));
+      if (change != null && this.spec.change) {
+        put("change", `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(2)}`);
+        this.card?.querySelector("[data-change]")?.classList.toggle("c-ok", this.spec.change === "good" && change > 0);
+      }
+      const sentence = `${this.spec.title}: ${show(y[first])} at step ${Math.round(x[first])}, ${show(y[last])} at step ${Math.round(x[last])}`;
+      this.card?.querySelector("[data-figure]")?.setAttribute("aria-label", sentence);
+    },
+    headline(lead, y, last) {
+      if (this.spec.headline === "sum") return y.reduce((sum, value) => sum + (value ?? 0), 0);
+      if (this.spec.headline === "stack") return this.spec.series.reduce((sum, s) => sum + (this.points[s.key]?.y.at(-1) ?? 0), 0);
+      return y[last];
     },
     // ---- data
     lead() {
@@ -327,16 +427,34 @@ export default {
       if (this.view.mode === "follow" && last > FOLLOW) return [last - FOLLOW, last + 1];
       return [this.spec.bars ? 0.4 : 0, all];
     },
+    told() {
+      const { mode, smooth, range } = this.view;
+      return { mode, smooth, range };
+    },
+    nameOf(key) {
+      return `${this.spec.title}: ${key}`;
+    },
+    isHidden(key) {
+      return this.view.hidden.includes(this.nameOf(key));
+    },
+    legend() {
+      return this.card?.querySelectorAll("[data-series]") ?? [];
+    },
+    showLegend() {
+      for (const button of this.legend()) button.setAttribute("aria-pressed", String(!this.isHidden(button.dataset.series)));
+    },
     onZoom(change) {
       const range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
       if (range[0] !== undefined && range[1] !== undefined) this.setView({ mode: "free", range });
     },
     onView({ detail }) {
       if (detail.group !== this.group) return;
-      this.view = { mode: detail.mode, range: detail.range, smooth: detail.smooth };
+      const { mode, range, smooth, hidden } = detail;
+      this.view = { mode, range, smooth, hidden };
       sessionStorage.setItem(`rlvr-view:${this.group}`, JSON.stringify(this.view));
+      this.showLegend();
       this.draw();
-      if (this.spec.leads) this.$emit("view", { mode: this.view.mode, smooth: this.view.smooth });
+      if (this.spec.leads) this.$emit("view", this.told());
     },
     stored() {
       try {
@@ -356,9 +474,7 @@ export default {
       if (!axis) return;
       const at = axis.p2d(event.clientX - this.$refs.plot.getBoundingClientRect().left - axis._offset);
       const { x, y } = this.lead();
-      let best = null;
-      for (let i = 0; i < x.length; i++)
-        if (y[i] != null && (best === null || Math.abs(x[i] - at) < Math.abs(best - at))) best = x[i];
+      const best = x[nearest(x, y, at)] ?? null;
       this.share("rlvr-step", { step: best });
     },
     onStep({ detail }) {
@@ -375,19 +491,23 @@ export default {
       tip.replaceChildren(...this.tipRows(detail.step, rows));
     },
     valuesAt(step) {
+      // a thinned series has no point at every step: the nearest within some pixels stands for it
+      const axis = this.$refs.plot._fullLayout.xaxis;
+      const reach = Math.max(0.5, Math.abs(axis.p2d(6) - axis.p2d(0)));
       const rows = [];
       for (const s of this.spec.series) {
-        const data = this.points[s.key];
-        const i = data ? data.x.indexOf(step) : -1;
-        if (i < 0) continue;
-        const value = s.kind === "band" ? (data.hi[i] == null ? null : (data.hi[i] - data.lo[i]) / 2) : data.y[i];
-        if (value != null) rows.push([s, value]);
+        const data = this.isHidden(s.key) ? null : this.points[s.key];
+        const i = data ? nearest(data.x, data.y ?? data.hi, step) : -1;
+        if (i < 0 || Math.abs(data.x[i] - step) > Math.max(reach, (data.width ?? 1) / 2)) continue;
+        rows.push([s, s.kind === "band" ? (data.hi[i] - data.lo[i]) / 2 : data.y[i]]);
       }
       return rows;
     },
     tipRows(step, rows) {
       const element = (tag, text, className) => Object.assign(document.createElement(tag), { textContent: text, className });
-      const out = [element("b", `Step ${step}`, "num")];
+      const width = Math.max(1, ...rows.map(([s]) => this.points[s.key].width ?? 1));
+      const from = Math.round(step - (width - 1) / 2);
+      const out = [element("b", width > 1 ? `Steps ${from} to ${from + width - 1}` : `Step ${Math.round(step)}`, "num")];
       for (const [s, value] of rows) {
         const row = element("span", "", "hs hs-6");
         const mark = element("i", "", s.kind === "band" ? "soft" : "");

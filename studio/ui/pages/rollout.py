@@ -77,7 +77,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
         return
     if group is None:
         return
-    crumbs = [('Runs', '/runs'), (group.run.name, f'/runs/{run_id}')]
+    crumbs = [('Runs', '/runs'), (group.run.name, f'/runs/{run_id}'), ('Rollouts', f'/runs/{run_id}/rollouts')]
     with shell.topbar(group.title, crumbs=crumbs, main=f'{group.title}, step {group.rollout.step}'):
         if group.rollout.stage in STAGES:
             chip(STAGES[group.rollout.stage])
@@ -254,11 +254,11 @@ def _facts(group: Group, rewards: Sequence[float]) -> list[tuple[str, str]]:
     rl = group.run.settings.get('rl', {})
     found = []
     if reward is not None and rollout.advantage is not None and rewards:
-        scale = {'none': '', 'group': ' ÷ group spread'}.get(rl.get('scaleRewards', 'batch'), ' ÷ batch spread')
-        mean = sum(rewards) / len(rewards)
-        found.append(('How', f'({reward:.2f} − {mean:.2f} group mean){scale}'))  # noqa: RUF001
+        found.append(('How', how(reward, rollout.advantage, rewards, rl.get('scaleRewards', 'batch'))))
     elif reward is None:
         found.append(('How', 'left out of the group mean and of training'))
+    elif rollout.stage == 'train':
+        found.append(('How', 'not trained on: another group took its place'))
     limit = group.limit
     clipped = 'clipped' if rollout.ending == 'token_budget' else 'not clipped'
     found.append(('Generated', f'{rollout.tokens:,}{f" of {limit:,}" if limit else ""} tokens, {clipped}'))
@@ -268,6 +268,17 @@ def _facts(group: Group, rewards: Sequence[float]) -> list[tuple[str, str]]:
         found.append(('Time', ', '.join(times)))
     found.append(('Ended because', ENDINGS[rollout.ending]))
     return found
+
+
+def how(reward: float, advantage: float, rewards: Sequence[float], scale: str) -> str:
+    """How an advantage came about; the spread is what the advantage was really divided by."""
+    mean = sum(rewards) / len(rewards)
+    difference = f'{reward:.2f} − {mean:.2f} group mean'  # noqa: RUF001
+    if abs(reward - mean) < 1e-9 or not advantage:
+        return f'{difference}: nothing to learn from' if len(set(rewards)) < 2 else difference
+    if scale == 'none':
+        return difference
+    return f'({difference}) ÷ {(reward - mean) / advantage:.2f} {scale} spread'
 
 
 def _key(label: str, value: str, color: str) -> None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nicegui import run as background
 from nicegui import ui
 
 from studio.document_views import NotFound
-from studio.run_views import HeatRow, RunView, Series
-from studio.ui.components import heatmap
+from studio.run_views import RunView
 from studio.ui.components.before_after import before_after
+from studio.ui.components.charts import ChartSpec, View
 from studio.ui.components.dialogs import ask
 from studio.ui.components.elements import Button, Icon, Text, spacer
-from studio.ui.components.heatmap import Heatmap
 from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages.run_charts import Charts
+from studio.ui.pages.run_heat import HeatCard
 from studio.ui.pages.run_parts import (
     Events,
     HealthStrip,
@@ -28,12 +30,13 @@ from studio.ui.pages.run_parts import (
     Progress,
     StateChip,
     conditions,
+    log_link,
     pairs,
     share,
 )
-from studio.ui.pages.run_reading import Reader, Reading, table, token_limit
+from studio.ui.pages.run_reading import Known, Reader, Reading, token_limit
+from studio.ui.pages.run_series import HELD_OUT, others
 from studio.ui.theme import toast
-from trainer.events import Artifact
 from trainer.models import MODELS
 
 if TYPE_CHECKING:
@@ -51,25 +54,27 @@ async def page(shell: Shell, run_id: str) -> None:
         _missing(error)
         return
     if view is not None:
-        RunScreen(shell, view, limit)
+        names = await background.io_bound(shell.studio.runs.metric_names, run_id)
+        RunScreen(shell, view, limit, others(names or ()))
 
 
 class RunScreen:
     """The page of a run in one tab."""
 
-    def __init__(self, shell: Shell, view: RunView, limit: int | None) -> None:
+    def __init__(self, shell: Shell, view: RunView, limit: int | None, more: Sequence[ChartSpec]) -> None:
         self.studio: Studio = shell.studio
         self.id = view.id
-        self.reader = Reader(self.studio, view.id)
-        self.columns: dict[str, Series] = {}
-        self.rows: list[HeatRow] = []
+        self.reader = Reader(self.studio, view.id, tuple(name for spec in more for name in spec.metrics))
+        self.known = Known()
+        self.recent: dict[str, list[float | None]] = {}
         self.checkpoints: list[int] = []
         self.log_lines: list[str] = []
         self.limit = limit
         self._held_out_shown: tuple[bool, bool] = (False, False)
+        self._looking = asyncio.Lock()
         self._topbar(shell, view)
         with ui.element('div').classes('runpage'):
-            self._body(view)
+            self._body(view, more)
         self._show_view(view)
         self.timer = ui.timer(1.0, self._tick)
 
@@ -97,9 +102,9 @@ class RunScreen:
             )
             self.stop_button = Button('Stop', icon='square', kind='dan', on_click=self._stop)
 
-    def _body(self, view: RunView) -> None:
+    def _body(self, view: RunView, more: Sequence[ChartSpec]) -> None:
         with ui.element('div').classes('rh'):
-            self.progress = Progress()
+            self.progress = Progress(view.id)
             spacer()
             range_choices = [Choice('follow', 'Follow'), Choice('full', 'Full run')]
             self.range = Segmented(
@@ -119,15 +124,16 @@ class RunScreen:
             self.outcome = Outcome()
             self.held_out = ui.element('div')
             self.held_out.set_visibility(False)
-            self.health = HealthStrip()
+            self.health = HealthStrip(view.id)
             self.charts = Charts(
                 view.id,
                 mode='full' if view.is_final else 'follow',
                 on_view=self._on_view,
-                table=lambda: table(self.studio, self.id),
+                table=lambda names: self.studio.runs.metrics(self.id, names),
+                others=more,
             )
             with ui.element('div').classes('bot'):
-                self._heat_card()
+                self.heat = HeatCard(self.studio, self.reader)
                 with ui.element('div').classes('rightcol'):
                     self.machine = MachineCard()
                     with panel('Events', flat=True):
@@ -135,64 +141,46 @@ class RunScreen:
             with panel('Log', icon='terminal') as head:
                 with head:
                     Text('trainer.log', classes='t3 t-small mono')
+                    spacer()
+                    log_link(self.id)
                 self.log = Log()
-
-    def _heat_card(self) -> None:
-        with panel('Success by task and step', flat=True) as head:
-            with head:
-                Text('Pick a cell to open its group', classes='t3 t-small hide-s')
-                spacer()
-                with ui.element('span').classes('leg'):
-                    Text('0')
-                    with ui.element('span').classes('ramp'):
-                        for level in range(7):
-                            ui.element('i').style(f'background: var(--h{level})')
-                    Text('1')
-                for mark, text in (('hat', 'error'), ('nil', 'not drawn')):
-                    with ui.element('span').classes('leg'):
-                        ui.element('i').classes(mark)
-                        Text(text)
-            self.no_groups = Text('No group has ended yet.', 'div', 't3 t-small pad')
-            self.heat = Heatmap(self._open_group)
-            self.heat.set_visibility(False)
 
     # ------------------------------------------------------------------- life
 
     async def _tick(self) -> None:
         try:
-            reading = await background.io_bound(self.reader.read)
+            # Two looks at once would hand the same lines out twice.
+            async with self._looking:
+                reading = await background.io_bound(self.reader.read)
+                if reading is not None:  # else the studio is shutting down
+                    self._show(reading)
         except NotFound as error:
             self.timer.cancel()
             toast(error.message, 'warn', detail='It was deleted, here or in another tab.')
             ui.navigate.to('/runs')
             return
-        if reading is None:  # the studio is shutting down
-            return
-        self._show(reading)
-        if reading.view.is_final and not reading.log and not reading.events:
-            self.timer.interval = 5.0
-        else:
-            self.timer.interval = 1.0
+        if reading is not None:
+            self.timer.interval = 5.0 if reading.quiet else 1.0
 
     def _show(self, reading: Reading) -> None:
-        if reading.whole:
-            self.columns = dict(reading.columns)
-            self.charts.load(reading.columns)
+        if reading.lines is not None and reading.bars is not None:
+            self.known.load(reading.lines)
+            self.charts.load(reading.lines, reading.bars)
         else:
-            self._extend(reading.columns)
+            self.known.extend(reading.columns)
             if not self.charts.append(reading.columns):
                 self.reader.reload = True
-        if reading.rows is not None:
-            self._show_heat(reading.rows)
+        if reading.heat is not None:
+            self.recent = reading.recent
+            self.heat.show(reading.heat)
         self.log_lines = (self.log_lines + reading.log.splitlines())[-50:]
         self.log.add(reading.log)
         self.events.add(reading.events)
-        marks = [_step_of(event.path) for event in reading.events if isinstance(event, Artifact)]
-        if fresh := [step for step in marks if step is not None]:
-            self.checkpoints += fresh
+        if reading.checkpoints:
+            self.checkpoints += reading.checkpoints
             self.charts.set_checkpoints(self.checkpoints)
-        self.progress.show(reading.view, reading.rollouts)
-        self.health.show(conditions(reading.view, self.columns, self.rows, self.limit))
+        self.progress.show(reading.view, reading.rollouts, self.known.series.get(HELD_OUT))
+        self.health.show(conditions(reading.view, self.known.series, self.recent, self.limit))
         self.machine.show(reading.machine, reading.view.latest.get('tokens_per_second'))
         self._show_held_out(reading)
         self.outcome.show(reading.view, self.log_lines)
@@ -207,33 +195,6 @@ class RunScreen:
             self.stop_button.set_text('Stopping')
         self.again.set_visibility(view.state in ('finished', 'stopped'))
         self.download.set_visibility(view.has_adapter)
-
-    def _extend(self, columns: dict[str, Series]) -> None:
-        for name, (steps, values) in columns.items():
-            known_steps, known_values = self.columns.get(name, ([], []))
-            last = known_steps[-1] if known_steps else -1
-            fresh = [(step, value) for step, value in zip(steps, values, strict=True) if step > last]
-            self.columns[name] = (
-                known_steps + [step for step, _ in fresh],
-                known_values + [value for _, value in fresh],
-            )
-
-    def _show_heat(self, rows: list[HeatRow]) -> None:
-        self.rows = rows
-        self.no_groups.set_visibility(not rows)
-        self.heat.set_visibility(bool(rows))
-        self.heat.show(
-            [
-                heatmap.HeatRow(
-                    task=row.task,
-                    title=row.title,
-                    cells={
-                        cell.step: heatmap.HeatCell(mean=cell.mean, errors=cell.errors, n=cell.n) for cell in row.cells
-                    },
-                )
-                for row in rows
-            ]
-        )
 
     def _show_held_out(self, reading: Reading) -> None:
         shown = (reading.before is not None, reading.after is not None)
@@ -250,16 +211,13 @@ class RunScreen:
                 before, after = share(reading.before), share(reading.after)
                 before_after(before, after, found, folded=True, on_open=self._open_held_out)
 
-    def _on_view(self, mode: str, smooth: bool) -> None:
-        self.range.show(mode)
-        self.smoothing.show('smooth' if smooth else 'raw')
+    async def _on_view(self, view: View) -> None:
+        self.range.show(view.mode)
+        self.smoothing.show('smooth' if view.smooth else 'raw')
+        if self.reader.look_at(view):
+            await self._tick()
 
     # ---------------------------------------------------------------- actions
-
-    async def _open_group(self, step: int, task: str) -> None:
-        group = await background.io_bound(self.studio.runs.group, self.id, step, task)
-        if group:
-            ui.navigate.to(f'/runs/{self.id}/rollouts/{group[0].id}')
 
     async def _open_held_out(self, task: str) -> None:
         rows = await background.io_bound(self.studio.runs.rollouts, self.id, task=task, stage='after', limit=1)
@@ -300,11 +258,3 @@ def _missing(error: NotFound) -> None:
         Text(error.message)
         Text(error.hint, classes='t3 t-small')
         Button('All runs', on_click=lambda: ui.navigate.to('/runs'))
-
-
-def _step_of(path: str) -> int | None:
-    """The step in the name of a checkpoint folder (``checkpoints/step-40``)."""
-    if 'checkpoint' not in path:
-        return None
-    digits = path.rstrip('/').rpartition('-')[2]
-    return int(digits) if digits.isdigit() else None

@@ -10,18 +10,21 @@ from typing import Final
 from nicegui import ui
 
 from studio import health
+from studio.machine import Machine
 from studio.results import EvaluationView, TaskResult
-from studio.run_views import HeatRow, RunView, Series
+from studio.run_views import RunView
 from studio.ui.components.before_after import Pair, Share
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import measure, panel
+from studio.ui.components.plain_text import visible, without_colours
 from studio.ui.components.wording import STATES, duration, plural, size
-from studio.ui.pages.run_reading import Machine
-from trainer.events import AnyEvent, Artifact, Notice, State
+from trainer.events import AnyEvent, Artifact, Notice, Resumed, State
 
 SILENT_S: Final = 45.0
 """After this without a sign of life the page says so."""
 LOG_CHARS: Final = 200_000
+MAX_LINES: Final = 200
+"""Events on the page."""
 
 
 class StateChip(ui.element):
@@ -61,9 +64,9 @@ def state_words(view: RunView) -> tuple[str, str, str]:
 
 
 class Progress:
-    """The strip below the top bar: step, bar, times, reward, rollouts."""
+    """The strip below the top bar: step, bar, times, reward, the best weights, rollouts."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str) -> None:
         self._step = measure('Step')
         with ui.element('div').classes('prog'), ui.element('div').classes('meter') as self._meter:
             self._meter.props('role=progressbar aria-label="Training progress" aria-valuemin=0')
@@ -71,29 +74,36 @@ class Progress:
         self._eta = measure('ETA')
         self._elapsed = measure('Elapsed')
         self._reward = measure('Reward now')
-        self._rollouts = measure('Rollouts', 'hide-s')
+        self._best = measure('Best held-out', 'hide-s')
+        with ui.element('a').classes('m').props(f'href="/runs/{run_id}/rollouts"') as link:
+            link.props['title'] = 'Search the rollouts of this run'
+            Text('Rollouts')
+            self._rollouts = Text('', 'b', 'num')
 
-    def show(self, view: RunView, rollouts: int | None) -> None:
+    def show(self, view: RunView, rollouts: int, held_out: health.Series | None) -> None:
         """Bring it up to date."""
-        share = view.step / view.total if view.total else 0.0
+        share = min(1.0, view.step / view.total) if view.total else 0.0
         self._step.set_text(f'{view.step:,} of {view.total:,}' if view.total else f'{view.step:,}')
-        self._bar.style(f'--v: {min(1.0, share):.1%}; --k: var(--accent)')
-        self._meter.props(f'aria-valuenow={view.step} aria-valuemax={view.total}')
+        self._bar.style(f'--v: {share:.0%}; --k: var(--accent)')
+        self._meter.props(f'aria-valuenow={share:.0%} aria-valuemax=100'.replace('%', ''))
         self._eta.set_text('done' if view.is_final else duration(view.eta_s))
         self._elapsed.set_text(duration(view.elapsed_s))
         reward = view.latest.get(health.REWARD)
         self._reward.set_text('–' if reward is None else f'{reward:.2f}')  # noqa: RUF001
-        if rollouts is not None:
-            self._rollouts.set_text(f'{rollouts:,}')
+        self._rollouts.set_text(f'{rollouts:,}')
+        trained = [(value, step) for step, value in zip(*(held_out or ([], [])), strict=True) if step > 0]
+        best = max(trained, default=None)
+        self._best.set_text('–' if best is None else f'{best[0]:.2f}, step {best[1]:,}')  # noqa: RUF001
 
 
 class HealthStrip(ui.element):
-    """What the series mean; redrawn only when it changes."""
+    """What the series mean, with the way to act on it; redrawn only when it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str) -> None:
         super().__init__('div')
         self.classes('health').props('role=list aria-label="Run health" aria-live=polite')
         self.set_visibility(False)
+        self._run_id = run_id
         self._shown: tuple[health.Condition, ...] = ()
 
     def show(self, found: Sequence[health.Condition]) -> None:
@@ -111,10 +121,21 @@ class HealthStrip(ui.element):
                     with ui.element('span'):
                         Text(condition.title, 'b')
                         Text(f' {condition.text}', classes='t2')
+                    if condition.level == 'warn' and condition.setting:
+                        self._draw_action(condition)
+
+    def _draw_action(self, condition: health.Condition) -> None:
+        text = 'Choose tasks' if condition.setting == 'tasks' else 'Set in a new run'
+        with ui.element('a').classes('btn z-xs act').props(f'href="/train?copy={self._run_id}"') as link:
+            link.props['title'] = f'A new run from this one, to change {condition.setting}'
+            Text(text)
 
 
 def conditions(
-    view: RunView, columns: Mapping[str, Series], rows: Sequence[HeatRow], limit: int | None
+    view: RunView,
+    columns: Mapping[str, health.Series],
+    recent: Mapping[str, Sequence[float | None]],
+    limit: int | None,
 ) -> list[health.Condition]:
     """Everything to say about a run now: silence first, then what its series mean, then tasks that are done."""
     rl = view.settings.get('rl', {})
@@ -132,7 +153,7 @@ def conditions(
         # Tens of seconds, so that the strip is not redrawn at every tick.
         quiet = duration(view.silent_s // 10 * 10)
         found.insert(0, health.Condition(key='silent', level='warn', title=f'No sign of life for {quiet}', text=text))
-    solved = health.solved_tasks({row.title: [cell.mean for cell in row.cells] for row in rows})
+    solved = health.solved_tasks(recent)
     if solved is not None and not view.is_final:
         found.append(solved)
     return found
@@ -148,11 +169,13 @@ class Outcome(ui.element):
 
     def show(self, view: RunView, log: Sequence[str]) -> None:
         """Bring it up to date."""
-        if view.state not in ('failed', 'interrupted') or (view.state, view.reason) == self._shown:
+        if (view.state, view.reason) == self._shown:
             return
         self._shown = (view.state, view.reason)
-        self.set_visibility(True)
+        self.set_visibility(view.state in ('failed', 'interrupted'))
         self.clear()
+        if view.state not in ('failed', 'interrupted'):
+            return
         with self, ui.element('div').classes('fail' if view.state == 'failed' else 'fail warn').props('role=alert'):
             Icon('circle-x' if view.state == 'failed' else 'triangle-alert')
             with ui.element('div'):
@@ -163,6 +186,7 @@ class Outcome(ui.element):
                     lines = Text('\n'.join(log[-50:]), 'pre')
                     lines.props('tabindex=0 aria-label="Last lines of the log"')
                     ui.run_javascript(f'const e = getHtmlElement({lines.id}); if (e) e.scrollTop = e.scrollHeight')
+                    log_link(view.id)
             Button('Start again', icon='rotate-ccw', on_click=lambda: ui.navigate.to(f'/train?copy={view.id}'))
 
 
@@ -183,22 +207,30 @@ def advice(reason: str) -> str:
 
 
 class Events(ui.element):
-    """What happened, newest first."""
+    """What happened, newest first; as text, for notices may quote a task or a model."""
 
     def __init__(self) -> None:
         super().__init__('ol')
         self.classes('ev').props('tabindex=0 aria-label="Events, newest first"')
 
     def add(self, events: Sequence[AnyEvent]) -> None:
-        """Put new events on top."""
-        for event in events:
-            text, kind = event_words(event)
-            if not text:
-                continue
-            with self, ui.element('li') as line:
-                Text(clock(event.time), classes='s num')
-                Text(text, classes=kind)
-            line.move(target_index=0)
+        """Put new events on top, in one message."""
+        lines = [
+            [clock(event.time), moment(event.time), visible(text), kind]
+            for event in events
+            for text, kind in [event_words(event)]
+            if text
+        ]
+        if lines:
+            ui.run_javascript(
+                f'const e = getHtmlElement({self.id});'
+                f' if (e) for (const [at, when, text, kind] of {json.dumps(lines)}) {{'
+                ' const make = (tag, props) => Object.assign(document.createElement(tag), props);'
+                ' const line = make("li", {title: when});'
+                ' line.append(make("span", {className: "s num", textContent: at}),'
+                ' make("span", {className: kind, textContent: text}));'
+                f' e.prepend(line); while (e.childElementCount > {MAX_LINES}) e.lastElementChild.remove(); }}'
+            )
 
 
 def event_words(event: AnyEvent) -> tuple[str, str]:
@@ -209,51 +241,70 @@ def event_words(event: AnyEvent) -> tuple[str, str]:
     if isinstance(event, Notice):
         setting = f' ({event.setting})' if event.setting and event.setting not in event.text else ''
         return event.text + setting, event.level
+    if isinstance(event, Resumed):
+        return f'Resumed from step {event.step}', ''
     if isinstance(event, Artifact):
         name = event.path.rstrip('/').rpartition('/')[2]
         return f'Saved: {name if name.startswith(event.kind) else f"{event.kind} {name}".strip()}', ''
     return '', ''
 
 
-def clock(moment: float) -> str:
-    """Hours and minutes in local time."""
-    return datetime.fromtimestamp(moment, UTC).astimezone().strftime('%H:%M') if moment else ''
+def clock(time: float) -> str:
+    """Hours and minutes in local time; another day by its date."""
+    if not time:
+        return ''
+    then = datetime.fromtimestamp(time, UTC).astimezone()
+    today = then.date() == datetime.now(UTC).astimezone().date()
+    return then.strftime('%H:%M' if today else '%-d %b')
+
+
+def moment(time: float) -> str:
+    """Date and time in local time."""
+    return datetime.fromtimestamp(time, UTC).astimezone().strftime('%-d %b %Y, %H:%M:%S') if time else ''
 
 
 class MachineCard:
     """Meters of this machine while a run works."""
 
     def __init__(self) -> None:
+        self._shown: Machine | None = None
         with ui.element('div').classes('card') as self._card, panel('Machine', classes='bare', flat=True) as head:
             with head:
                 spacer()
                 self._speed = Text(classes='t3 t-small num')
-            with ui.element('div').classes('sys'):
-                self._cpu = self._row('CPU')
-                self._memory = self._row('Memory')
-                self._trainer = self._row('Trainer')
+            self._rows = ui.element('div').classes('sys')
+        self._meters: dict[str, tuple[ui.element, Text]] = {}
+        self._card.set_visibility(False)
 
     def show(self, machine: Machine | None, speed: float | None) -> None:
         """Bring the meters up to date."""
         self._card.set_visibility(machine is not None)
-        if machine is None:
+        if machine is None or machine is self._shown:
             return
+        self._shown = machine
         self._speed.set_text('' if speed is None else f'{speed:,.0f} tok/s')
-        self._fill(self._cpu, machine.cpu, f'{machine.cpu:.0%} · {plural(machine.cores, "core")}')
-        self._fill(self._memory, machine.used / machine.total, f'{size(machine.used)} of {size(machine.total)}')
-        share = (machine.trainer or 0) / machine.total
-        self._fill(self._trainer, share, '–' if machine.trainer is None else size(machine.trainer))  # noqa: RUF001
+        for number, gpu in enumerate(machine.gpus):
+            name = 'GPU' if len(machine.gpus) == 1 else f'GPU {number}'
+            heat = [] if gpu.celsius is None else [f'{gpu.celsius} °C']
+            busy = [] if gpu.busy is None else [f'{gpu.busy:.0%}']
+            self._fill(name, gpu.busy or 0.0, ' · '.join(busy + heat) or 'not told', gpu.name)
+            self._fill(f'{name} mem', gpu.used / gpu.total, f'{size(gpu.used)} of {size(gpu.total)}', gpu.name)
+        self._fill('CPU', machine.cpu, f'{machine.cpu:.0%} · {plural(machine.cores, "core")}')
+        self._fill('Memory', machine.used / machine.total, f'{size(machine.used)} of {size(machine.total)}')
+        if machine.trainer is not None:
+            self._fill('Trainer', machine.trainer / machine.total, size(machine.trainer))
 
-    def _row(self, name: str) -> tuple[ui.element, Text]:
-        with ui.element('div').classes('rw'):
-            Text(name, classes='t2')
-            with ui.element('div').classes('meter'):
-                bar = ui.element('i').style('--v: 0%; --k: var(--c1)')
-            return bar, Text('–', classes='v')  # noqa: RUF001
-
-    def _fill(self, row: tuple[ui.element, Text], share: float, text: str) -> None:
-        row[0].style(f'--v: {min(1.0, share):.0%}')
-        row[1].set_text(text)
+    def _fill(self, name: str, share: float, text: str, title: str = '') -> None:
+        if name not in self._meters:
+            with self._rows, ui.element('div').classes('rw') as row:
+                row.props['title'] = title
+                Text(name, classes='t2')
+                with ui.element('div').classes('meter'):
+                    bar = ui.element('i')
+                self._meters[name] = (bar, Text(classes='v'))
+        bar, value = self._meters[name]
+        bar.style(f'--v: {min(1.0, share):.0%}; --k: var(--c1)')
+        value.set_text(text)
 
 
 class Log(ui.element):
@@ -270,10 +321,16 @@ class Log(ui.element):
         ui.run_javascript(
             f'const e = getHtmlElement({self.id}); if (e) {{'
             ' const end = e.scrollHeight - e.scrollTop - e.clientHeight < 24;'
-            f' e.append(document.createTextNode({json.dumps(text)}));'
+            f' e.append(document.createTextNode({json.dumps(visible(without_colours(text)))}));'
             f' while (e.childNodes.length > 1 && e.textContent.length > {LOG_CHARS}) e.firstChild.remove();'
             ' if (end) e.scrollTop = e.scrollHeight; }'
         )
+
+
+def log_link(run_id: str) -> None:
+    """Draw the link to the whole log."""
+    with ui.element('a').classes('t-small nowrap').props(f'href="/runs/{run_id}/trainer.log" target=_blank'):
+        Text('Whole log')
 
 
 def share(view: EvaluationView | None) -> Share | None:

@@ -4,111 +4,204 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import psutil
-
+from studio.health import Series as HealthSeries
+from studio.heat_grid import HeatGrid, HeatView
+from studio.machine import Machine
+from studio.metric_blocks import RAW_STEPS
 from studio.results import EvaluationView
-from studio.run_views import HeatRow, RunView, Series
-from studio.ui.pages.run_charts import BARS, NAMES
+from studio.run_views import Bars, RunView, Series
+from studio.series import Line, between, joined, measured
+from studio.ui.components.charts import View
+from studio.ui.pages.run_series import LINES, NAMES, PHASES, TOTALS
 from trainer.config import resolve
 from trainer.errors import ConfigError, RunFolderError
-from trainer.events import AnyEvent
+from trainer.events import AnyEvent, Artifact, Resumed
 
 if TYPE_CHECKING:
     from studio.services import Studio
 
-BUCKETS: Final = 400
+BUCKETS: Final = 300
 """Stretches of a long series of which the lowest and the highest point are drawn."""
 TAIL_BYTES: Final = 64 * 1024
 MAX_EVENTS: Final = 200
 HEAT_S: Final = 2.5
-"""The heatmap is sent whole, so not at every tick."""
-TAIL_STEPS: Final = 64
-"""The newest steps are never thinned: health is read from them, and Follow shows them."""
-
-
-@dataclass
-class Machine:
-    """How busy this machine is: shares from 0 to 1, memory in bytes."""
-
-    cpu: float
-    cores: int
-    used: int
-    total: int
-    trainer: int | None
+"""How often the heatmap looks for new groups."""
+SHOWN: Final = ('state', 'notice', 'artifact', 'resumed')
 
 
 @dataclass
 class Reading:
-    """One look at a run. ``whole``: ``columns`` is the history, not an addition."""
+    """One look at a run. ``lines`` and ``bars`` are its history, ``columns`` an addition to it.
+
+    ``recent``: the newest group means of each task, read with ``heat``.
+    """
 
     view: RunView
+    lines: dict[str, Line] | None
+    bars: Bars | None
     columns: dict[str, Series]
-    whole: bool
     events: list[AnyEvent]
-    rows: list[HeatRow] | None
-    rollouts: int | None
+    checkpoints: list[int]
+    heat: HeatView | None
+    recent: dict[str, list[float | None]]
+    rollouts: int
     log: str
     before: EvaluationView | None
     after: EvaluationView | None
     machine: Machine | None
 
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing more to come."""
+        return self.view.is_final and not self.log and not self.events
+
+
+@dataclass
+class Known:
+    """The values health is read from: of each series the first few and the newest, however long the run is."""
+
+    series: dict[str, HealthSeries] = field(default_factory=dict)
+
+    def load(self, lines: dict[str, Line]) -> None:
+        """Begin anew with a history."""
+        self.series = {}
+        for name, line in lines.items():
+            steps, values = measured(line)
+            self._put(name, list(map(int, steps)), values)
+
+    def extend(self, columns: dict[str, Series]) -> None:
+        """Add steps; those that are known already are left out."""
+        for name, (steps, values) in columns.items():
+            known_steps, known_values = self.series.get(name, ([], []))
+            last = known_steps[-1] if known_steps else -1
+            fresh = [(step, value) for step, value in zip(steps, values, strict=True) if step > last]
+            self._put(
+                name, [*known_steps, *(step for step, _ in fresh)], [*known_values, *(value for _, value in fresh)]
+            )
+
+    def _put(self, name: str, steps: Sequence[int], values: Sequence[float]) -> None:
+        if len(steps) > 600:
+            steps, values = [*steps[:20], *steps[-280:]], [*values[:20], *values[-280:]]
+        self.series[name] = (steps, values)
+
 
 @dataclass
 class Reader:
-    """Remembers what was read. ``reload`` asks for the whole history at the next look."""
+    """Remembers what was read. ``reload`` asks for the whole history at the next look.
+
+    ``others``: series that have no chart of their own in ``run_series``. ``window``: the steps the user zoomed to.
+    """
 
     studio: Studio
     run_id: str
+    others: tuple[str, ...] = ()
     reload: bool = True
+    window: tuple[int, int] | None = None
+    heat_page: int = 0
+    heat_search: str = ''
     last_step: int = -1
     last_seq: int = 0
     log_offset: int | None = None
-    drawn: tuple[int, str] = (-1, '')
-    drawn_at: float = -math.inf
+    grid: HeatGrid | None = None
+    grid_at: float = -math.inf
 
     def read(self) -> Reading:
         """Look at the run. Raises ``NotFound`` when it is gone."""
         runs = self.studio.runs
         view = runs.get(self.run_id)
-        whole = self.reload
-        # A step's values may come in two events, so the newest step is asked for again; charts drop what they have.
-        columns = (
-            history(self.studio, self.run_id)
-            if whole
-            else runs.metrics(self.run_id, NAMES, after_step=max(-1, self.last_step - 1))
-        )
-        self.reload = False
-        self.last_step = max((steps[-1] for steps, _ in columns.values()), default=self.last_step)
+        # The newest events alone may not reach back to the first checkpoints.
+        artifacts = runs.events(self.run_id, types=('artifact',), limit=1000, newest=True) if not self.last_seq else []
         events = self._events()
-        count = runs.rollout_count(self.run_id)
-        rows = None
-        now = time.monotonic()
-        if (count, view.state) != self.drawn and (now - self.drawn_at > HEAT_S or view.is_final):
-            rows = runs.heatmap(self.run_id)
-            self.drawn, self.drawn_at = (count, view.state), now
+        if any(isinstance(event, Resumed) for event in events):
+            self.reload, self.grid = True, None  # what came after the checkpoint was taken back
+        lines = bars = None
+        columns: dict[str, Series] = {}
+        if self.reload:
+            self.reload = False
+            lines, bars = self._history()
+            self.last_step = max((int(line[0][-1]) for line in lines.values() if line[0]), default=-1)
+        else:
+            # A step's values may come in two events, so the newest step is asked for again; charts drop what they have.
+            columns = runs.metrics(self.run_id, (*NAMES, *self.others), after_step=max(-1, self.last_step - 1))
+            self.last_step = max((steps[-1] for steps, _ in columns.values()), default=self.last_step)
+        heat = self._heat(final=view.is_final)
         return Reading(
             view=view,
+            lines=lines,
+            bars=bars,
             columns=columns,
-            whole=whole,
             events=events,
-            rows=rows,
-            rollouts=count,
+            checkpoints=[step for event in (*artifacts, *events) if (step := _checkpoint(event)) is not None],
+            heat=heat,
+            recent=self.grid.recent(3) if heat is not None and self.grid is not None else {},
+            rollouts=runs.rollout_count(self.run_id),
             log=self._log(runs.folder(self.run_id).log, final=view.is_final),
             before=self.studio.results.evaluation(self.run_id, 'before'),
             after=self.studio.results.evaluation(self.run_id, 'after'),
-            machine=_machine(view.pid) if view.is_active else None,
+            machine=self.studio.meters.latest(self.run_id) if view.is_active else None,
         )
 
+    def look_at(self, view: View) -> bool:
+        """Take a range the user picked: a long run is read finer there. Return whether to read again at once."""
+        window = None
+        if view.mode == 'free' and view.range is not None:
+            low, high = sorted(view.range)
+            window = (max(0, math.floor(low)), max(1, math.ceil(high)))
+        if window == self.window or self.last_step <= RAW_STEPS:
+            self.window = window
+            return False
+        self.window, self.reload = window, True
+        return True
+
+    def page_heat(self, page: int, search: str | None = None) -> HeatView | None:
+        """Another page of the heatmap, or other tasks."""
+        self.heat_page = page
+        if search is not None:
+            self.heat_search = search
+        return None if self.grid is None else self._heat_view()
+
+    def _history(self) -> tuple[dict[str, Line], Bars]:
+        runs, names = self.studio.runs, (*LINES, *self.others)
+        lines = runs.lines(self.run_id, names, buckets=BUCKETS)
+        if self.window is None:
+            return lines, runs.bars(self.run_id, TOTALS, PHASES)
+        low, high = self.window
+        finer = runs.lines(self.run_id, names, first=low, last=high, buckets=BUCKETS)
+        for name, line in finer.items():
+            whole = lines.get(name, ([], []))
+            older, newer = between(whole, 0, low - 1), between(whole, high + 1, math.inf)
+            lines[name] = joined(joined(older, line, reach=math.inf), newer, reach=math.inf)
+        return lines, runs.bars(self.run_id, TOTALS, PHASES, first=low, last=high)
+
+    def _heat(self, *, final: bool) -> HeatView | None:
+        now = time.monotonic()
+        if now - self.grid_at < HEAT_S and not final:
+            return None
+        self.grid_at = now
+        first = self.grid is None
+        if self.grid is None:
+            self.grid = self.studio.runs.heat_grid(self.run_id)
+        if not self.studio.runs.update_heat(self.run_id, self.grid) and not first:
+            return None
+        return self._heat_view()
+
+    def _heat_view(self) -> HeatView:
+        assert self.grid is not None
+        view = self.grid.view(self.heat_page, self.heat_search)
+        self.heat_page = view.page
+        return view
+
     def _events(self) -> list[AnyEvent]:
-        types = ('state', 'notice', 'artifact')
-        events: list[AnyEvent] = []
-        while fresh := self.studio.runs.events(self.run_id, after_seq=self.last_seq, limit=MAX_EVENTS, types=types):
-            events = (events + fresh)[-MAX_EVENTS:]
-            self.last_seq = fresh[-1].seq
+        runs = self.studio.runs
+        first = self.last_seq == 0
+        events = runs.events(self.run_id, after_seq=self.last_seq, limit=MAX_EVENTS, types=SHOWN, newest=first)
+        if events:
+            self.last_seq = events[-1].seq
         return events
 
     def _log(self, path: Path, *, final: bool) -> str:
@@ -131,19 +224,6 @@ class Reader:
         return '\n'.join(line.rstrip('\r').rpartition('\r')[2] for line in lines)
 
 
-def history(studio: Studio, run_id: str) -> dict[str, Series]:
-    """Every series from the start, thinned to what a chart can show: its newest steps and what is summed stay whole."""
-    runs = studio.runs
-    lines = [name for name in NAMES if name not in BARS]
-    columns = runs.metrics(run_id, lines, buckets=BUCKETS)
-    last = max((steps[-1] for steps, _ in columns.values()), default=0)
-    for name, (steps, values) in runs.metrics(run_id, lines, after_step=last - TAIL_STEPS).items():
-        kept = [index for index, step in enumerate(columns[name][0]) if step <= last - TAIL_STEPS]
-        before = columns[name]
-        columns[name] = ([before[0][i] for i in kept] + steps, [before[1][i] for i in kept] + values)
-    return {**columns, **runs.metrics(run_id, BARS)}
-
-
 def token_limit(studio: Studio, view: RunView) -> int | None:
     """Tokens of an episode in this run, as its plan has them; ``None`` where the run folder does not say."""
     try:
@@ -152,26 +232,9 @@ def token_limit(studio: Studio, view: RunView) -> int | None:
         return None
 
 
-def table(studio: Studio, run_id: str) -> dict[str, Series]:
-    """Every step of every series of the page."""
-    return studio.runs.metrics(run_id, NAMES)
-
-
-def _machine(pid: int | None) -> Machine:
-    memory = psutil.virtual_memory()
-    trainer = None
-    if pid is not None:
-        try:
-            process = psutil.Process(pid)
-            trainer = process.memory_info().rss + sum(
-                child.memory_info().rss for child in process.children(recursive=True)
-            )
-        except psutil.Error:  # it ended between two looks
-            trainer = None
-    return Machine(
-        cpu=psutil.cpu_percent() / 100,
-        cores=psutil.cpu_count() or 1,
-        used=memory.total - memory.available,
-        total=memory.total,
-        trainer=trainer,
-    )
+def _checkpoint(event: AnyEvent) -> int | None:
+    """The step of a checkpoint (``checkpoints/step-40``)."""
+    if not isinstance(event, Artifact) or 'checkpoint' not in event.path:
+        return None
+    digits = event.path.rstrip('/').rpartition('-')[2]
+    return int(digits) if digits.isdecimal() else None
