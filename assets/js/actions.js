@@ -2,20 +2,20 @@
 // headers, by its name and key; buttons that are off are told with the reason. rlvrAct(n) presses one of those told last.
 (() => {
   const PLACES = "header, .bulk, .filters, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, [data-actions]";
-  const LEAVE_OUT = '[data-key="mod+k"], [aria-haspopup]:not([aria-label]), .pill *, .seg *, tbody *, .q-menu *, li *, .in';
+  const LEAVE_OUT = '[data-key="mod+k"], .pill *, .seg *, tbody *, .q-menu *, li *, .in';
   let told = [];
 
   const name = (button) => {
-    const caption = button.querySelector(".cap")?.textContent.trim();
-    const part = caption && button.closest("section[aria-label]")?.getAttribute("aria-label");
-    const text = caption || button.getAttribute("aria-label") || "";
+    const text = button.getAttribute("aria-label") || button.querySelector(".cap")?.textContent.trim() || "";
+    const part = button.closest("section[aria-label]")?.getAttribute("aria-label");
     return button.closest("header, .bulk") || !part ? text : `${text} · ${part}`;
   };
 
   window.rlvrActions = () => {
     const seen = new Set();
     told = [];
-    for (const button of document.querySelectorAll("button.btn")) {
+    // What is picked comes first: the palette was opened to do something with it.
+    for (const button of [...document.querySelectorAll(".bulk button.btn"), ...document.querySelectorAll("button.btn")]) {
       const hidden = !button.getClientRects().length || button.closest("[inert], .q-dialog__inner");
       if (hidden || button.matches(LEAVE_OUT) || !(button.matches(".sr") || button.closest(PLACES))) continue;
       const text = name(button);

@@ -57,6 +57,26 @@
     event.preventDefault();
   });
 
+  // The table is drawn anew with every answer of the server: what had the focus gets it again.
+  let held = null;
+  document.addEventListener("focusin", ({ target }) => {
+    if (target.closest('[id^="q-portal"]')) return; // a dialog or a menu gives the focus back to what opened it
+    held = null;
+    if (!target.closest("[data-rows]")) return;
+    const part = ["[data-row]", ".more", ".sort", '[role="checkbox"]'].find((one) => target.matches(one));
+    if (part) held = { element: target, part, row: target.closest("tr").querySelector("[data-row]")?.dataset.row, text: target.textContent };
+  });
+  document.addEventListener("focusout", () => queueMicrotask(() => {
+    if (held?.element.isConnected && document.activeElement === document.body && !document.querySelector(".q-dialog__inner")) held = null;
+  }));
+  new MutationObserver(() => {
+    if (!held || held.element.isConnected || document.activeElement !== document.body) return;
+    const root = frame();
+    const row = held.row === undefined ? root?.querySelector("thead") : root && links(root).find((one) => one.dataset.row === held.row)?.closest("tr");
+    const all = [...(row?.querySelectorAll(held.part) ?? [])];
+    (all.find((one) => one.textContent === held.text) ?? all[0])?.focus({ preventScroll: true });
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
   document.addEventListener(
     "click",
     (event) => {
