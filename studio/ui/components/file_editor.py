@@ -261,6 +261,6 @@ def _is_at(path: str, place: str) -> bool:
     return path.startswith(place) if place.endswith('/') else path == place
 
 
-def _first_to_open(path: str) -> tuple[bool, bool, str]:
-    """What the task is about comes before its tests."""
-    return 'test' in path, '/' in path, path
+def _first_to_open(path: str) -> tuple[bool, bool, bool, str]:
+    """What the task is about comes before its tests and its notes."""
+    return 'test' in path, file_icon(path) != 'file-code', path.endswith('__init__.py'), path

@@ -108,7 +108,8 @@ class FileTree:
 
 def focus(element: ui.element, inside: str = '') -> None:
     """Put the cursor into an element that was just drawn, or into the first thing that fits ``inside`` it."""
-    ui.run_javascript(f'rlvrFocus({element.id}, {json.dumps(inside)})')
+    # By its client: what called this may have been drawn anew, and then has no place of its own.
+    element.client.run_javascript(f'rlvrFocus({element.id}, {json.dumps(inside)})')
 
 
 def file_icon(path: str) -> str:

@@ -69,7 +69,8 @@ class Lines:
         row.element.delete()
         for number, other in enumerate(self._rows, 1):
             other.renumber(number)
-        ui.run_javascript(f'rlvrReveal({self._rows[min(place, len(self._rows) - 1)].element.id})')
+        next_row = self._rows[min(place, len(self._rows) - 1)]
+        self._list.client.run_javascript(f'rlvrReveal({next_row.element.id})')
         return self._on_change([row.text for row in self._rows if row.text])
 
 

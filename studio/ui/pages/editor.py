@@ -103,7 +103,7 @@ class _Editor:
     def _redraw(self, *, as_json: bool = False) -> None:
         self._blocks = self._draw_blocks(as_json=as_json)
         self._validate()
-        ui.run_javascript('rlvrRefocus()')
+        self._column.client.run_javascript('rlvrRefocus()')
 
     # ----------------------------------------------------------------------------------------------- top bar
 
@@ -252,7 +252,9 @@ class _Editor:
         open_conflict(self._draft, on_take=self._take_theirs, on_copy=self._copy_mine)
 
     def _take_theirs(self) -> None:
-        theme.toast('What was stored is shown; yours was put aside', undo=self._draft.take_theirs())
+        undo = self._draft.take_theirs()
+        with self._column:
+            theme.toast('What was stored is shown; yours was put aside', undo=undo)
 
     async def _copy_mine(self) -> None:
         """Store this tab's text as a task of its own, and follow the other tab here."""
@@ -261,8 +263,9 @@ class _Editor:
                                     draft.solutions)  # fmt: skip
         if copied is not None:
             draft.take_theirs()
-            theme.toast('Yours is stored as a copy')
-            ui.navigate.to(f'/tasks/{copied.id}')
+            with self._column:
+                theme.toast('Yours is stored as a copy')
+                ui.navigate.to(f'/tasks/{copied.id}')
 
     def _put_back(self, event: events.GenericEventArguments) -> None:
         """The browser held text that was not saved when the studio stopped."""

@@ -86,7 +86,7 @@ class Blocks:
         element = self._boxes[name].element if name else self._insert.line
         if lines is not None and row.isdigit():
             element = lines.row(int(row)) or element
-        ui.run_javascript(f'rlvrReveal({element.id})')
+        element.client.run_javascript(f'rlvrReveal({element.id})')
 
     def solutions_changed(self) -> None:
         """Solutions came or went: keep them, and draw them again."""
@@ -237,10 +237,10 @@ class Blocks:
             self._draft.put(self._draft.raw)
         elif 'checker' in fields:
             self._draw_checker()
-            ui.run_javascript(f'rlvrReveal({self._checker_place.id})')
+            self._checker_place.client.run_javascript(f'rlvrReveal({self._checker_place.id})')
         else:
             self._draw_task()
-            ui.run_javascript(f'rlvrReveal({self._task_place.id})')
+            self._task_place.client.run_javascript(f'rlvrReveal({self._task_place.id})')
 
     def _add_solution(self, kind: SolutionKind) -> None:
         self._solutions.add(kind)
@@ -250,7 +250,8 @@ class Blocks:
         gone = {name: raw.pop(name) for name in fields if name in raw}
         self._draft.edited()
         self._draw_checker() if 'checker' in fields else self._draw_task()
-        theme.toast(f'{title} removed', undo=lambda: self._current().add(gone))
+        with self._task_place:
+            theme.toast(f'{title} removed', undo=lambda: self._current().add(gone))
 
 
 class _Details:

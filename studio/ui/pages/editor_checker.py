@@ -163,7 +163,8 @@ class CheckerBlock:
         config = {**before['config'], 'protect': paths}
         self._on_swap({**before, 'config': config})
         words = f'Protected now: {_listed(paths)}' if paths else 'No file is protected now'
-        theme.toast(words, undo=lambda: self._on_swap(before))
+        with self._config:
+            theme.toast(words, undo=lambda: self._on_swap(before))
 
     def _set_config(self, name: str, value: Any) -> None:
         config = dict(self._checker['config'])

@@ -37,6 +37,7 @@ class _History:
     def __init__(self, versions: Sequence[VersionView], draft: Draft, dialog: ui.dialog) -> None:
         self._versions, self._draft, self._dialog = versions, draft, dialog
         self._against = 'draft'
+        self._client = ui.context.client
         older = [version for version in versions if version.number != draft.view.version]
         self._picked = older[0] if older else versions[0] if versions else None
         self._buttons: dict[int, ui.element] = {}
@@ -113,7 +114,8 @@ class _History:
         before = draft.raw
         draft.put(picked.task_spec.to_json())
         if await draft.save():
-            theme.toast(f'v{picked.number} restored as v{draft.view.version}', undo=lambda: draft.put(before))
+            with self._client:
+                theme.toast(f'v{picked.number} restored as v{draft.view.version}', undo=lambda: draft.put(before))
 
 
 def open_conflict(draft: Draft, *, on_take: Callable[[], Any], on_copy: Callable[[], Any]) -> None:

@@ -194,7 +194,8 @@ class SolutionList:
                 self._change(index, steps=(*steps[:number], gone, *steps[number:]))
                 self._on_change()
 
-        theme.toast(f'Step {number + 1} deleted', undo=undo)
+        with self._box:
+            theme.toast(f'Step {number + 1} deleted', undo=undo)
 
     def _focus_step(self, index: int, number: int) -> None:
         skipped = len(self._draft.solutions[index].files)
@@ -239,4 +240,5 @@ class SolutionList:
             self._draft.solutions = (*there[:index], gone, *there[index:])
             self._on_change()
 
-        theme.toast(f'{WORDS[gone.kind][0]} deleted', undo=undo)
+        with self._box:
+            theme.toast(f'{WORDS[gone.kind][0]} deleted', undo=undo)
