@@ -26,7 +26,7 @@ TASK: dict[str, Any] = {
         'prompt': 'Make total() add.',
         'setup_files': {'src/total.py': 'def total(a, b):\n    return a - b\n', 'notes.txt': 'old\n'},
         'setup_commands': ["printf 'a\\0b' > blob.bin"],
-        'checker': {'type': 'exit_code', 'config': {'command': 'grep -q "a + b" src/total.py'}},
+        'checker': {'type': 'exit_code', 'config': {'command': 'grep -q "a + b" src/total.py', 'protect': []}},
     },
     'solutions': [
         {
@@ -50,8 +50,8 @@ def new_task(server: Server, **spec: Any) -> str:
 
 
 def open_task(page: Page, server: Server, task_id: str) -> Locator:
-    page.goto(f'{server.url}/tasks/{task_id}')
-    page.wait_for_function('window.did_handshake')
+    page.goto(f'{server.url}/tasks/{task_id}', timeout=60_000)
+    page.wait_for_function('window.did_handshake', timeout=60_000)
     playground = page.get_by_label('Playground')
     expect(playground).to_be_visible()
     return playground
@@ -189,4 +189,4 @@ def test_two_tabs_have_workspaces_of_their_own_and_leave_nothing(server: Server,
     for tab, text in ((one, 'first'), (two, 'second')):
         call(tab, 'cat who.txt')
         expect(tab.locator('.term .entry').last).to_contain_text(text)
-        tab.goto(f'{server.url}/models')
+        tab.goto(f'{server.url}/models', timeout=60_000)

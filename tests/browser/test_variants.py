@@ -53,8 +53,8 @@ def new_task(server: Server) -> str:
 
 
 def ready(page: Page, url: str) -> None:
-    page.goto(url)
-    page.wait_for_function('window.did_handshake')
+    page.goto(url, timeout=60_000)
+    page.wait_for_function('window.did_handshake', timeout=60_000)
 
 
 def make_button(page: Page) -> Locator:
