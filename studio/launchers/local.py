@@ -92,7 +92,9 @@ def child_environment(source: Mapping[str, str]) -> dict[str, str]:
     root = str(Path(trainer.__file__).parent.parent.absolute())
     # The trainer finds the packages that the studio found, wherever it is started from.
     paths = os.pathsep.join(filter(None, (root, source.get('PYTHONPATH', ''))))
-    return {**kept, 'PYTHONPATH': paths, 'PYTHONUNBUFFERED': '1', 'PYTHONIOENCODING': 'utf-8'}
+    # A log is no terminal: no bars that redraw themselves.
+    plain = {'PYTHONUNBUFFERED': '1', 'PYTHONIOENCODING': 'utf-8', 'TQDM_DISABLE': '1'}
+    return {**kept, **plain, 'PYTHONPATH': paths}
 
 
 def _allowed(name: str) -> bool:

@@ -209,7 +209,7 @@ def test_a_trainer_inherits_an_allow_list() -> None:
         'OMP_NUM_THREADS': '2', 'WANDB_API_KEY': 'b', 'MY_ODD_NAME': 'c', 'SSH_AUTH_SOCK': '/tmp/x', 'RLVR_HOME': '/d',
         'HF_API_KEY': 'd', 'RLVR_SECRET': 'e', 'AWS_SECRET_ACCESS_KEY': 'f', 'LD_PRELOAD': 'g', 'RLVR_DATABASE': 'postgresql://u:p@h/d',
     }  # fmt: skip
-    kept = set(child_environment(source)) - {'PYTHONPATH', 'PYTHONUNBUFFERED', 'PYTHONIOENCODING'}
+    kept = set(child_environment(source)) - {'PYTHONPATH', 'PYTHONUNBUFFERED', 'PYTHONIOENCODING', 'TQDM_DISABLE'}
     assert kept == {
         'PATH', 'HOME', 'HF_TOKEN', 'HF_HOME', 'CUDA_VISIBLE_DEVICES', 'LC_ALL', 'OMP_NUM_THREADS', 'RLVR_HOME'
     }  # fmt: skip
