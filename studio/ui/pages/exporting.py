@@ -23,7 +23,8 @@ _HOLDS: Final = {
 
 def open_export(transfer: Transfer, ids: Sequence[str]) -> None:
     """Ask for a format and download the latest versions of the tasks in it."""
-    with opened_dialog(f'Export {plural(len(ids), "task")}', text='The latest valid version of each.') as dialog:
+    what = 'The latest valid version of each.' if len(ids) > 1 else 'Its latest valid version.'
+    with opened_dialog(f'Export {plural(len(ids), "task")}', text=what) as dialog:
 
         async def download(writer: Writer) -> None:
             dialog.close()
