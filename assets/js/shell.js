@@ -52,6 +52,7 @@
   });
 
   const name = (root) => {
+    if (root.id === "q-loading-bar") root.setAttribute("aria-hidden", "true"); // it has no name, and nothing waits for it
     if (!mac) return;
     for (const element of root.querySelectorAll?.("[data-mod]") ?? []) {
       const shown = element.dataset.mod.replace("mod", "⌘");

@@ -24,7 +24,7 @@ def panel(
         with ui.element('div').classes('hd flat' if flat else 'hd') as header:
             if icon:
                 Icon(icon, 'lead')
-            Text(title, 'h3')
+            Text(title, 'h2')
         yield header
 
 

@@ -105,7 +105,7 @@ class Rail:
         return link
 
     def _badge(self) -> None:
-        with ui.element('a').classes('sbx wait').props('href="/settings" role="status"') as self._box:
+        with ui.element('a').classes('sbx wait').props('href="/settings"') as self._box:
             self._box_icon = Icon('shield', 'ic-s')
-            self._box_title = Text('Sandbox', 'b', 'lbl-x')
+            self._box_title = Text('Sandbox', 'b', 'lbl-x').props('role=status')
             self._box_detail = Text('being probed', classes='lbl-x')
