@@ -95,7 +95,7 @@ class Entry:
             if diff is not None:
                 self._diff(diff)
             else:
-                self._text(self._content, 'g')
+                self._text(self._content, 'c-ok')
             self._text(text, 'e' if bad and exit_code is None else 'o')
             if exit_code is not None:
                 Text(f'exit {exit_code}', 'div', 'e' if exit_code else 'x')
@@ -104,8 +104,8 @@ class Entry:
     def _diff(self, diff: Diff) -> None:
         with ui.element('details'):
             with ui.element('summary'):
-                Text(f'+{diff.added} ', classes='g num')
-                Text(f'{MINUS}{diff.removed}', classes='e num')
+                Text(f'+{diff.added} ', classes='c-ok num')
+                Text(f'{MINUS}{diff.removed}', classes='c-bad num')
             diff_text(diff.text)
 
     def _text(self, text: str, kind: str) -> None:

@@ -59,8 +59,9 @@ def show_dry_runs(runs: Sequence[DryRun], number: int = 0) -> None:
 
 def counts(change: FileChange) -> None:
     """How many lines a diff adds and removes."""
-    if change.added or change.removed:
+    if change.added:
         Text(f'+{change.added}', classes='c-ok t-micro num')
+    if change.removed:
         Text(f'{MINUS}{change.removed}', classes='c-bad t-micro num')
 
 
