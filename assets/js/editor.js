@@ -1,8 +1,16 @@
 // What the task editor needs of the browser: jumping to a field, focus that survives a redraw, files from the desktop.
 (() => {
   const FIELDS = 'input:not([type="hidden"]):not([type="file"]), textarea, .cm-content';
-  const SETTLED_MS = 40; // A menu that closes gives the focus back to where it came from: ours comes after.
+  const SETTLED_MS = 40;
   const shown = (element) => element.getClientRects().length > 0;
+
+  // A menu that closes gives the focus back to the button that opened it, sooner or later: ours has the last word.
+  const take = (element, tries = 8) => {
+    const now = document.activeElement;
+    if (!element?.isConnected || (now !== document.body && !now.matches("[aria-haspopup]") && tries < 8)) return;
+    element.focus();
+    if (tries > 0) setTimeout(() => take(element, tries - 1), 60);
+  };
 
   // Bring a field into view, unfold its block, and put the cursor into it. A code editor may take a moment to be there.
   window.rlvrReveal = (id) => {
@@ -16,7 +24,7 @@
       const field = element.matches("button") ? element : [...element.querySelectorAll(FIELDS)].find(shown);
       if (!field && --tries > 0) return setTimeout(reach, SETTLED_MS);
       element.scrollIntoView({ block: "center" });
-      (field ?? element.querySelector("button"))?.focus();
+      take(field ?? element.querySelector("button"));
     };
     setTimeout(reach, SETTLED_MS);
   };
@@ -24,7 +32,7 @@
   // Put the cursor into what was just drawn, or into the first thing that fits the selector inside it.
   window.rlvrFocus = (id, inside) => setTimeout(() => {
     const element = document.getElementById(`c${id}`);
-    (inside ? element?.querySelector(inside) : element)?.focus();
+    take(inside ? element?.querySelector(inside) : element);
   }, SETTLED_MS);
 
   // A redraw takes the focused element away: find the one with the same name, and put the cursor where it was.
@@ -58,7 +66,8 @@
 
   // Arrow keys move in a menu, as they do in native ones.
   document.addEventListener("keydown", (event) => {
-    const menu = event.target.closest?.(".q-menu");
+    const free = event.target === document.body || event.target.matches?.("button");
+    const menu = event.target.closest?.(".q-menu") ?? (free ? [...document.querySelectorAll(".q-menu")].pop() : null);
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || !menu || menu.querySelector("input")) return;
     const items = [...menu.querySelectorAll('.q-item[tabindex="0"]')];

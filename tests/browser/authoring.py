@@ -76,6 +76,8 @@ def tab_to(page: Page, name: str, *, back: bool = False) -> None:
     """Press Tab until something of this name has the focus."""
     seen = []
     for _ in range(150):
+        # In a code editor Tab indents; Escape lets go of it.
+        page.keyboard.press('Escape') if page.locator('.cm-content:focus').count() else None
         page.keyboard.press('Shift+Tab' if back else 'Tab')
         focused = page.evaluate(
             "(e => e.getAttribute('aria-label') || e.title || e.textContent.trim())(document.activeElement)"

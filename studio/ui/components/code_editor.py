@@ -135,8 +135,9 @@ class CodeEditor:
 
 
 def _named(id: int, name: str) -> str:
-    """Give the editable area its accessible name, which CodeMirror leaves out."""
+    """Give the editable area its accessible name, which CodeMirror leaves out, and say how the keyboard leaves it."""
     return (
         f'() => {{ const e = getElement({id}); e?.editorPromise?.then(() => '
-        f'e.editor.contentDOM.setAttribute("aria-label", {name})); }}'
+        f'{{ e.editor.contentDOM.setAttribute("aria-label", {name}); '
+        'e.editor.contentDOM.setAttribute("aria-description", "Escape, then Tab leaves the editor"); }); }'
     )
