@@ -152,7 +152,7 @@ class SolutionList:
     def _edit(self, index: int, number: int) -> None:
         self._open = index, number
         self.draw()
-        focus(self._blocks[index], '.steps li.open textarea, .steps li.open input')
+        focus(self._blocks[index], '.step-form .code-box textarea, .step-form .code-box input')
 
     def _close(self) -> None:
         if self._open is None:
