@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,16 +23,32 @@ from trainer.manifest import read_manifest
 from trainer.models import ASSETS
 from trainer.recording import Rollout
 from trainer.runfolder import RunFolder, state_of
+from trainer.task import parse_task
 
 pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
 TUTORIAL = ASSETS / 'tasks' / 'tutorial-train.jsonl'
 HELD_OUT = ASSETS / 'tasks' / 'tutorial-heldout.jsonl'
 
 
-def make(path: Path, *, tasks: int, steps: int, held_out: int = 0) -> RunFolder:
+PACKAGED = {
+    'title': 'Packaged',
+    'task_spec': {
+        'prompt': 'Anything will do.',
+        'checker': {'type': 'script', 'config': {'script': 'import rlvrshared\n\nprint(rlvrshared.one)\n'}},
+    },
+}
+
+
+def make(path: Path, *, tasks: int, steps: int, held_out: int = 0, packages: Sequence[str] = ()) -> RunFolder:
     settings, _ = parse_settings(
         {
-            'rl': {'enabled': True, 'numGenerations': 4, 'maxSteps': steps, 'maxCompletionLength': 256},
+            'rl': {
+                'enabled': True,
+                'numGenerations': 4,
+                'maxSteps': steps,
+                'maxCompletionLength': 256,
+                'pipPackages': list(packages),
+            },
             'processes': 2,
             'heldOutAttempts': 1,
             'evalEvery': 0,
@@ -40,12 +57,26 @@ def make(path: Path, *, tasks: int, steps: int, held_out: int = 0) -> RunFolder:
     config = RunConfig(
         id='two', created_at=datetime.now(UTC), model='starter', settings=settings, home=str(path.parent / 'home')
     )
-    return RunFolder.create(path, config, read_manifest(TUTORIAL)[:tasks], read_manifest(HELD_OUT)[:held_out])
+    given = [*read_manifest(TUTORIAL)[: tasks - len(packages)], *(parse_task(PACKAGED)[0] for _ in packages)]
+    return RunFolder.create(path, config, given, read_manifest(HELD_OUT)[:held_out])
 
 
-def start(folder: RunFolder) -> subprocess.Popen[bytes]:
+def start(folder: RunFolder, **environment: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, '-m', 'trainer', str(folder.path)]
     with folder.log.open('ab') as log:
-        return subprocess.Popen([sys.executable, '-m', 'trainer', str(folder.path)], stdout=log, stderr=log)
+        return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
+
+
+def write_wheel(folder: Path) -> Path:
+    """A folder with one package, for pip to be pointed to."""
+    info = 'rlvrshared-1.0.dist-info'
+    folder.mkdir()
+    with zipfile.ZipFile(folder / 'rlvrshared-1.0-py3-none-any.whl', 'w') as wheel:
+        wheel.writestr('rlvrshared.py', 'one = 1.0\n')
+        wheel.writestr(f'{info}/METADATA', 'Metadata-Version: 2.1\nName: rlvrshared\nVersion: 1.0\n')
+        wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+        wheel.writestr(f'{info}/RECORD', f'rlvrshared.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n')
+    return folder
 
 
 def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 400) -> None:
@@ -69,8 +100,11 @@ def ranks(process: subprocess.Popen[bytes], folder: RunFolder) -> list[psutil.Pr
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    folder = make(tmp_path_factory.mktemp('two') / 'run', tasks=3, steps=2, held_out=3)
-    assert start(folder).wait(timeout=600) == 0, folder.log.read_text()[-4000:]
+    place = tmp_path_factory.mktemp('two')
+    folder = make(place / 'run', tasks=3, steps=2, held_out=3, packages=['rlvrshared'])
+    index = write_wheel(place / 'index')
+    process = start(folder, PIP_NO_INDEX='1', PIP_FIND_LINKS=str(index))
+    assert process.wait(timeout=600) == 0, folder.log.read_text()[-4000:]
     return folder
 
 
@@ -130,6 +164,17 @@ def test_both_played_different_episodes(finished: RunFolder) -> None:
             texts.append((event.group, tuple(turn.text for turn in rollout.turns)))
     first, second = ([text for group, text in texts if group // 2 == half] for half in (0, 1))
     assert first != second
+
+
+def test_packages_are_installed_once_and_seen_by_the_checkers_of_both(finished: RunFolder) -> None:
+    events, _ = read_events(finished.events)
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert notices.count('Installing 1 package for sandboxes') <= 1  # by whichever process came first
+    assert len([text for text in notices if 'rlvrshared==1.0' in text]) == 1
+    assert 'rlvrshared==1.0' in json.loads((finished.path / 'packages.json').read_text())
+    packaged = finished.tasks()[-1].id
+    rewards = [event.reward for event in events if isinstance(event, RolloutEvent) and event.task == packaged]
+    assert len(rewards) >= 8 and set(rewards) == {1.0}
 
 
 def test_the_adapter_is_saved_once(finished: RunFolder) -> None:
