@@ -37,9 +37,9 @@ def press(user: User, text: str) -> None:
 async def test_pasted_rows_are_shown_decided_stored_and_taken_back(user: User, studio: Studio) -> None:
     studio.documents.create(task(1))
     await user.open('/')
-    await user.should_see('Import')
+    await user.should_see('Import', retries=200)
     press(user, 'Import')
-    await user.should_see('Or paste it')
+    await user.should_see('Or paste it', retries=200)
     rows = [
         {'title': 'New one', 'task_spec': {**SPEC, 'prompt': 'New', 'max_steps': 100}},
         {'title': 'Task 1', 'task_spec': {**SPEC, 'prompt': 'Changed'}},
@@ -47,14 +47,14 @@ async def test_pasted_rows_are_shown_decided_stored_and_taken_back(user: User, s
     ]
     user.find(kind=ui.textarea).type('\n'.join(map(json.dumps, rows)))
     press(user, 'Preview')
-    await user.should_see('Import 1 task?')
+    await user.should_see('Import 1 task?', retries=200)
     for text in ('Here as “Task 1” (v1); prompt differs', 'max_steps lowered from 100 to 64', "did you mean 'prompt'"):
-        await user.should_see(text)
+        await user.should_see(text, retries=200)
     assert studio.documents.list().total == 1
     press(user, 'New version')
-    await user.should_see('Import 2 tasks')
+    await user.should_see('Import 2 tasks', retries=200)
     press(user, 'Import 2 tasks')
-    await user.should_see('2 tasks imported')
+    await user.should_see('2 tasks imported', retries=200)
     assert {row.title for row in studio.documents.list().rows} == {'New one', 'Task 1'}
     assert studio.documents.list().rows[0].version in (1, 2)
     user.find(kind=ui.notification).trigger('undo')
@@ -62,7 +62,7 @@ async def test_pasted_rows_are_shown_decided_stored_and_taken_back(user: User, s
         if studio.documents.list().total == 1:
             break
         await asyncio.sleep(0.05)
-    await user.should_see('Import undone')
+    await user.should_see('Import undone', retries=200)
     (row,) = studio.documents.list().rows
     assert studio.documents.get(row.id).draft['prompt'] == f'{SPEC["prompt"]} 1'
 
@@ -70,8 +70,8 @@ async def test_pasted_rows_are_shown_decided_stored_and_taken_back(user: User, s
 async def test_an_empty_paste_is_nothing_to_import(user: User, studio: Studio) -> None:
     studio.documents.create(task(1))
     await user.open('/')
-    await user.should_see('Import')
+    await user.should_see('Import', retries=200)
     press(user, 'Import')
-    await user.should_see('Or paste it')
+    await user.should_see('Or paste it', retries=200)
     press(user, 'Preview')
-    await user.should_see('There is nothing to import')
+    await user.should_see('There is nothing to import', retries=200)
