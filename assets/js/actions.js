@@ -1,7 +1,7 @@
 // What can be done on this page, for the command palette: every button of the top bar, of the bars and of the cards'
 // headers, by its name and key; buttons that are off are told with the reason. rlvrAct(n) presses one of those told last.
 (() => {
-  const PLACES = "header, .bulk, .filters, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, [data-actions]";
+  const PLACES = "header, .bulk, .filters, .stat, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, [data-actions]";
   const LEAVE_OUT = '[data-key="mod+k"], .pill *, .seg *, tbody *, .q-menu *, li *, .in';
   let told = [];
 

@@ -21,6 +21,7 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
 Show = Callable[[Page], None]
@@ -71,6 +72,7 @@ def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def ready(page: Page, url: str) -> None:
+    page.set_default_timeout(30_000)
     page.goto(url)
     page.wait_for_function('window.did_handshake')
     expect(page.get_by_role('heading', level=1)).to_have_count(1)

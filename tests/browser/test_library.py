@@ -16,6 +16,7 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
 COUNT = 120
@@ -43,6 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def library(page: Page, server: Server, query: str = '') -> None:
+    page.set_default_timeout(30_000)
     page.goto(f'{server.url}/{query}')
     page.wait_for_function('window.did_handshake')
     expect(titles(page).first).to_be_visible()
@@ -157,7 +159,7 @@ def test_keys_alone_find_pick_certify_train_and_open(server: Server, page: Page)
     library(page, server)
     page.keyboard.press('/')
     page.keyboard.type('fichier 7', delay=15)
-    expect(titles(page)).to_have_count(11)
+    expect(titles(page)).to_have_count(21)
     page.keyboard.press('ArrowDown')
     expect(titles(page).first).to_be_focused()
     page.keyboard.press('j')
@@ -184,10 +186,10 @@ def test_keys_alone_find_pick_certify_train_and_open(server: Server, page: Page)
     page.wait_for_url(re.compile('/train'))
     expect(page.locator('section[aria-label="Tasks"]')).to_contain_text('1 selected')
     page.go_back()
-    expect(titles(page)).to_have_count(11)
+    expect(titles(page)).to_have_count(21)
     page.keyboard.press('j')
     page.keyboard.press('Enter')
-    expect(page.get_by_label('Title', exact=True)).to_have_value('Task 079')
+    expect(page.get_by_label('Title', exact=True)).to_have_value('Task 117')
     page.evaluate('document.activeElement.blur()')
     page.keyboard.press('n')
     expect(page.get_by_label('Title', exact=True)).to_have_value('')

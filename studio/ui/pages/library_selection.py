@@ -87,7 +87,7 @@ class Selection:
             with ui.element('span').classes('cnt').props('role=status'):
                 self._number = Text('0', classes='chip acc num')
                 Text('selected')
-            self._all = Button('', kind='gho sm acc', on_click=self._pick_all)
+            self._all = Button('Select all that match', kind='gho sm acc', on_click=self._pick_all)
             divider()
             with ui.element('span').classes('hs hs-1') as self._actions:
                 self._draw_actions()
