@@ -89,6 +89,7 @@ def _pages(home: Path) -> dict[str, Callable[[Page, str], None]]:
     }
     if task is not None:
         pages |= {'editor': _editor(task.id), 'editor-script': _new_script}
+        pages['variants'] = _open(f'/tasks/{task.id}/variants')
     if failed is not None:
         pages['editor-failed'] = _open(f'/tasks/{failed.id}')
     if runs:
