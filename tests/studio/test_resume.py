@@ -28,10 +28,8 @@ def test_a_stopped_run_goes_on_in_its_own_row(open_studio: Open) -> None:
     seen = studio.runs.events(run.id, limit=10_000)[-1].seq
     again = studio.runs.resume(run.id)
     assert again.id == run.id and again.pid != first.pid and not again.is_final
-    until(
-        lambda: any(event.seq > seen and event.type == 'progress' for event in studio.runs.events(run.id, limit=9999))
-    )
-    assert studio.runs.get(run.id).state == 'training'
+    until(lambda: studio.runs.events(run.id, after_seq=seen, types=['progress']))
+    until(lambda: studio.runs.get(run.id).state == 'training')
     assert studio.runs.active() is not None
     studio.runs.stop(run.id)
     assert ended(studio, run.id).state == 'stopped'
