@@ -10,9 +10,9 @@
   const isOn = (row) => row.querySelector('[role="checkbox"]')?.getAttribute("aria-checked") === "true";
   let last = null;
 
-  const here = (root) => {
+  const here = (root, pointer) => {
     const row = document.activeElement?.closest("tr");
-    const at = row && root.contains(row) ? row : root.querySelector("tbody tr:hover");
+    const at = row && root.contains(row) ? row : pointer ? root.querySelector("tbody tr:hover") : null;
     return at?.querySelector("[data-row]") ?? null;
   };
 
@@ -27,7 +27,7 @@
 
   const move = (root, key) => {
     const all = links(root);
-    const at = all.indexOf(here(root));
+    const at = all.indexOf(here(root, false));
     const to = { home: 0, end: all.length - 1 }[key] ?? at + ({ j: 1, arrowdown: 1, k: -1, arrowup: -1 })[key];
     const link = all[Math.max(0, Math.min(all.length - 1, to))];
     link?.focus();
@@ -48,7 +48,7 @@
     }
     if (event.target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     const inside = root.contains(event.target);
-    const link = here(root);
+    const link = here(root, true);
     if (key === "j" || key === "k" || (inside && /^(arrow(up|down)|home|end)$/.test(key))) move(root, key);
     else if (key === "x" && link) pick(root, link, event.shiftKey);
     else if (key === "c" && link && ![...document.querySelectorAll('[data-key="c"]')].some((one) => one.getClientRects().length))
