@@ -67,6 +67,7 @@ class Palette:
         self._shown: list[Command] = []
         self._rows: list[ui.element] = []
         self._picked = 0
+        self._shown_for = ''
         with ui.dialog().props('position=top') as self._dialog, ui.card().classes('pal'):
             self._dialog.props['aria-label'] = 'Command palette'
             with ui.element('div').classes('q'):
@@ -81,7 +82,7 @@ class Palette:
         self._dialog.on('show', lambda: self._input.run_method('focus'))
         self._input.on('keydown.down.prevent', lambda: self._move(1))
         self._input.on('keydown.up.prevent', lambda: self._move(-1))
-        self._input.on('keydown.enter.prevent', lambda: self._go(self._picked))
+        self._input.on('keydown.enter.prevent', self._enter, args=[])
 
     async def open(self, actions: Sequence[Any]) -> None:
         """Show the palette, empty; ``actions`` is what ``assets/js/actions.js`` found on the page."""
@@ -100,6 +101,7 @@ class Palette:
         groups += await self._find(text.strip())
         if text != (self._input.value or ''):
             return
+        self._shown_for = text
         self._shown = [command for _, commands in groups for command in commands]
         self._draw(groups)
 
@@ -144,6 +146,13 @@ class Palette:
     def _move(self, by: int) -> None:
         if self._rows:
             self._pick((self._picked + by) % len(self._rows))
+
+    async def _enter(self) -> None:
+        """Take the picked line, of what is typed now: whoever types fast is ahead of what is shown."""
+        text = self._input.value or ''
+        if text != self._shown_for:
+            await self._search(text)
+        self._go(self._picked)
 
     def _go(self, index: int) -> None:
         if index >= len(self._shown) or self._shown[index].off:
