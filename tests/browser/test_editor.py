@@ -78,7 +78,7 @@ def test_a_task_is_made_checked_and_published_without_a_mouse(server: Server, pa
     expect(page.get_by_role('radio', name='exit_code')).to_be_focused()
     expect(page.get_by_role('radio', name='exit_code')).to_have_attribute('aria-checked', 'true')
     expect(page.get_by_label('Required path 1', exact=True)).to_have_count(0)
-    expect(checker_code(page)).to_be_visible()
+    expect(checker_code(page)).to_have_attribute('aria-label', 'Command')
     tab_to(page, 'Command')
     page.keyboard.type('grep -qx granite answer.txt')
     tab_to(page, 'Add a block')
