@@ -76,8 +76,10 @@ def tab_to(page: Page, name: str, *, back: bool = False) -> None:
     """Press Tab until something of this name has the focus."""
     seen = []
     for _ in range(150):
-        # In a code editor Tab indents; Escape lets go of it.
-        page.keyboard.press('Escape') if page.locator('.cm-content:focus').count() else None
+        # In a code editor Tab indents; Escape closes its completions, and the next one lets go of the editor.
+        if page.locator('.cm-content:focus').count():
+            page.keyboard.press('Escape')
+            page.keyboard.press('Escape')
         page.keyboard.press('Shift+Tab' if back else 'Tab')
         focused = page.evaluate(
             "(e => e.getAttribute('aria-label') || e.title || e.textContent.trim())(document.activeElement)"
