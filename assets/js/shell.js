@@ -18,6 +18,29 @@
     element.click();
   };
 
+  // The palette opens by way of the server: what is typed until then is kept for it, and is no shortcut meanwhile.
+  let awaited = 0;
+  let early = "";
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      if (Date.now() - awaited > 3000 || document.querySelector(".pal")) return;
+      if (event.key === "Escape") awaited = 0;
+      else if (event.key.length === 1) early += event.key;
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+    true,
+  );
+  document.addEventListener("focusin", (event) => {
+    if (!event.target.matches(".pal input")) return;
+    awaited = 0;
+    if (early) document.execCommand("insertText", false, early);
+    early = "";
+  });
+
   // Modified keys are caught on the way down: a code editor would take Ctrl Enter for itself.
   document.addEventListener(
     "keydown",
@@ -26,6 +49,7 @@
       const selector = `[data-key="mod+${event.key.toLowerCase()}"]`;
       if (!/^(s|k|enter)$/i.test(event.key) || !find(selector)) return;
       event.stopPropagation();
+      if (event.key.toLowerCase() === "k") [awaited, early] = [Date.now(), ""];
       press(event, selector);
     },
     true,

@@ -218,6 +218,7 @@ def test_the_palette_does_what_the_page_can_do(server: Server, page: Page) -> No
 
     titles(page).nth(2).focus()
     page.keyboard.press('Control+k')
+    expect(box).to_be_focused()
     page.keyboard.press('Escape')
     expect(page.locator('.q-dialog__inner')).to_have_count(0)
     expect(titles(page).nth(2)).to_be_focused()

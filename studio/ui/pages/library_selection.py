@@ -255,7 +255,7 @@ class Selection:
         if self._busy or not ids:
             return
         titles = await run.io_bound(_titles, self._studio, ids)
-        if titles is None:
+        if titles is None or self._gone:
             return
         self._timer.activate()
         self._busy = 'Certifying …'
