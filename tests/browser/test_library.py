@@ -203,6 +203,7 @@ def test_keys_alone_find_pick_certify_train_and_open(server: Server, page: Page)
 def test_the_palette_does_what_the_page_can_do(server: Server, page: Page) -> None:
     library(page, server)
     page.get_by_role('checkbox', name='Select Task').first.click()
+    expect(page.locator('.bulk')).to_contain_text('1selected')
     box = page.get_by_role('combobox', name='Do something')
     options = page.get_by_role('option')
     page.keyboard.press('Control+k')
