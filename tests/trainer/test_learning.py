@@ -25,7 +25,13 @@ STEPS = 25
 def train(folder: Path, home: Path) -> tuple[float, RunFolder]:
     """Train for 25 steps with a fixed seed; return by how much held-out success rose."""
     settings, _ = parse_settings(
-        {'rl': {'enabled': True, 'maxSteps': STEPS}, 'seed': 1, 'evalEvery': 0, 'saveEvery': 0, 'heldOutAttempts': 4}
+        {
+            'rl': {'enabled': True, 'maxSteps': STEPS, 'numGenerations': 4},
+            'seed': 1,
+            'evalEvery': 0,
+            'saveEvery': 0,
+            'heldOutAttempts': 4,
+        }
     )
     config = RunConfig(id='test', created_at=datetime.now(UTC), model='starter', settings=settings, home=str(home))
     tasks = read_manifest(ASSETS / 'tasks' / 'tutorial-train.jsonl')
@@ -37,7 +43,7 @@ def train(folder: Path, home: Path) -> tuple[float, RunFolder]:
     return summary['after'] - summary['before'], made
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_held_out_success_rises(tmp_path: Path, checker_home: Path) -> None:
     gained, folder = train(tmp_path / 'run', checker_home)
     assert gained >= 0.2
@@ -45,7 +51,7 @@ def test_held_out_success_rises(tmp_path: Path, checker_home: Path) -> None:
     assert [row.step for row in rows] == list(range(1, STEPS + 1))
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_errors_do_not_teach(tmp_path: Path, checker_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Case D4: a tenth of the checks cannot do their work; they are counted, and none is a 0."""
     grade, luck, lock = environment.grade, random.Random(7), threading.Lock()

@@ -190,3 +190,14 @@ def test_held_out_is_measured_with_its_interval(finished: RunFolder) -> None:
     assert not [
         event for event in read_events(finished.events)[0] if isinstance(event, Notice) and event.level == 'error'
     ]
+
+
+def test_held_out_success_is_the_same_in_a_fresh_process(finished: RunFolder, tmp_path: Path) -> None:
+    """Case G3: the adapter that is kept does what the policy did, attempt by attempt."""
+    out = tmp_path / 'evaluation.json'
+    command = [sys.executable, '-m', 'trainer.evaluate', '--manifest', str(finished.held_out), '--model', 'starter']
+    command += ['--adapter', str(finished.adapter), '-k', '2', '--seed', '1', '--out', str(out)]
+    command += ['--home', str(finished.path.parent / 'home')]
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    after = json.loads((finished.path / 'evaluation-after.json').read_text())
+    assert json.loads(out.read_text())['tasks'] == after['tasks']
