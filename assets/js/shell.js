@@ -28,6 +28,7 @@
       if (Date.now() - awaited > 3000 || document.querySelector(".pal")) return;
       if (event.key === "Escape") awaited = 0;
       else if (event.key.length === 1) early += event.key;
+      else if (event.key === "Enter") early += "\n";
       else return;
       event.preventDefault();
       event.stopPropagation();
@@ -37,8 +38,10 @@
   document.addEventListener("focusin", (event) => {
     if (!event.target.matches(".pal input")) return;
     awaited = 0;
-    if (early) document.execCommand("insertText", false, early);
+    const [text, enter] = [early.replaceAll("\n", ""), early.endsWith("\n")];
     early = "";
+    if (text) document.execCommand("insertText", false, text);
+    if (enter) event.target.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
   });
 
   // Modified keys are caught on the way down: a code editor would take Ctrl Enter for itself.
