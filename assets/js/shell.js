@@ -25,7 +25,7 @@
     "keydown",
     (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-      if (Date.now() - awaited > 3000 || document.querySelector(".pal")) return;
+      if (Date.now() - awaited > 3000 || event.target.matches(".pal input")) return;
       if (event.key === "Escape") awaited = 0;
       else if (event.key.length === 1) early += event.key;
       else if (event.key === "Enter") early += "\n";
@@ -41,7 +41,8 @@
     const [text, enter] = [early.replaceAll("\n", ""), early.endsWith("\n")];
     early = "";
     if (text) document.execCommand("insertText", false, text);
-    if (enter) event.target.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    const input = event.target; // the text is on its way to the server first, and the dialog wholly open
+    if (enter) setTimeout(() => input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true })), 250);
   });
 
   // Modified keys are caught on the way down: a code editor would take Ctrl Enter for itself.
