@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -147,7 +148,7 @@ class Player:
                 episode = episodes[row]
                 turn = self._read(episode, generation)
                 future = self._pool.submit(self._run_calls, episode, turn)
-                future.add_done_callback(lambda done, row=row, turn=turn: answered.put((row, turn, done)))
+                future.add_done_callback(partial(_hand_over, answered, row, turn))
             for row, turn, done in self._answers(answered, wait=not stream.asked):
                 episode = episodes[row]
                 ids = self._answer(episode, turn, done.result())
@@ -264,6 +265,12 @@ class Player:
                 raise GenerationError('an episode ended without a check')
             episode.seconds['check'] = episode.checked.result()[1]
         self.seconds['check'] += time.perf_counter() - began
+
+
+def _hand_over(
+    answered: SimpleQueue[_Answered], row: int, turn: ParsedTurn, done: Future[tuple[ToolRecord, ...]]
+) -> None:
+    answered.put((row, turn, done))
 
 
 def record(episode: Episode, *, step: int, stage: str, group: int, index: int, advantage: float | None) -> Rollout:
