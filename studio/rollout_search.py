@@ -231,8 +231,8 @@ def text_of(record: Rollout) -> str:
 
 def excerpt(text: str, words: Sequence[str], around: int = 70) -> str:
     """The line around the first word that is found."""
-    low = text.casefold()
-    at = min((place for word in words if (place := low.find(word.casefold())) >= 0), default=-1)
+    found = (re.search(rf'\b{re.escape(word)}', text, re.IGNORECASE) for word in words if word)
+    at = min((place.start() for place in found if place), default=-1)
     if at < 0:
         return ''
     start, end = max(0, at - around), min(len(text), at + 2 * around)

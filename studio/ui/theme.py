@@ -24,7 +24,7 @@ STYLES = (
     'css/studio-tasks.css',
     'css/studio-import.css',
 )
-SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js')
+SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
 REPEAT_S = 60
 TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
 

@@ -122,7 +122,7 @@ def test_a_run_starts_once_and_its_charts_grow_without_a_reload(server: Server, 
 
     drawn = points(page)
     page.get_by_role('radio', name='Smoothed').click()
-    page.wait_for_function('document.querySelector(".hero .js-plotly-plot").data.length === 5')
+    page.wait_for_function('document.querySelector(".hero .js-plotly-plot").data.length === 6')
     page.get_by_role('button', name='Switch theme').click()
     page.wait_for_function(
         'document.querySelector(".hero .js-plotly-plot").data[2].line.color ==='
@@ -191,9 +191,10 @@ def test_rollouts_open_from_the_heatmap_and_show_hostile_text_as_text(server: Se
         page.keyboard.press(key)
     expect(page.locator('.hm-read')).not_to_be_empty()
     cell = page.evaluate(
-        """() => { const box = document.querySelector('.hm-svg').getBoundingClientRect();
-        const path = document.querySelector('.hm-svg path').getAttribute('d').match(/M([\\d.]+) ([\\d.]+)/);
-        return [box.left + (+path[1] / 1000) * box.width + 4, box.top + +path[2] + 5]; }"""
+        """() => { const canvas = document.querySelector('.hm-svg canvas'), box = canvas.getBoundingClientRect();
+        const context = canvas.getContext('2d'), scale = canvas.width / box.width;
+        for (let y = 6; y < box.height; y += 15.5) for (let x = 3; x < box.width; x += 4)
+          if (context.getImageData(x * scale, y * scale, 1, 1).data[3]) return [box.left + x, box.top + y]; }"""
     )
     page.mouse.click(*cell)
     page.wait_for_url('**/rollouts/*')

@@ -144,6 +144,11 @@ class LiveChart(ui.element, component='live_chart.js'):
         return found if any(found) else None
 
     @property
+    def last(self) -> float:
+        """The newest step that is drawn; -1 where there is none."""
+        return max(self._last.values(), default=-1)
+
+    @property
     def is_full(self) -> bool:
         """Whether too many points are drawn: the history should be loaded again."""
         return self._drawn > (MAX_BARS if self.spec.bars else LIMIT)
@@ -221,7 +226,8 @@ class View(Document):
 
 def append_all(charts: Sequence[LiveChart], columns: Mapping[str, Column]) -> bool:
     """Add new points to every chart in one message. ``False``: too many are drawn, load the history again."""
-    shared = max((list(steps) for steps, _ in columns.values()), key=len, default=[])
+    longest = max((steps for steps, _ in columns.values()), key=len, default=())
+    shared = [step for step in longest if step > charts[0].last]
     added = {chart.id: fresh for chart in charts if (fresh := chart.fresh(columns, shared)) is not None}
     if added:
         charts[0].spread(added, shared)
@@ -271,5 +277,8 @@ def _addition(x: Sequence[float], shared: Sequence[int], **columns: Any) -> dict
 
 
 def _short(value: float | None) -> float | None:
-    """Five digits are more than a screen shows."""
-    return None if value is None else float(f'{value:.5g}')
+    """Four digits are more than a screen shows."""
+    if value is None:
+        return None
+    short = float(f'{value:.4g}')
+    return int(short) if short.is_integer() else short

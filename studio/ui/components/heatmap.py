@@ -12,7 +12,8 @@ from nicegui import ui
 
 from studio.heat_grid import HeatView
 
-MIN_COLUMNS: Final = 40
+COLUMNS: Final = (40, 100)
+"""How many columns there is room for: cells keep their places while a run grows, until it needs the next."""
 
 
 class Heatmap(ui.element, component='heatmap.js'):
@@ -62,7 +63,7 @@ class Heatmap(ui.element, component='heatmap.js'):
 
     def _send(self, view: HeatView) -> None:
         sent = view.model_dump(include={'titles', 'cells', 'latest', 'first', 'last', 'width', 'used'})
-        self.run_method('show', sent | {'shown': max(MIN_COLUMNS, view.used)})
+        self.run_method('show', sent | {'shown': _room(view)})
 
     def _named(self, place: list[int]) -> tuple[str, int]:
         row, column = place
@@ -72,7 +73,11 @@ class Heatmap(ui.element, component='heatmap.js'):
 
 def _frame(view: HeatView) -> tuple[object, ...]:
     """What has to be the same for cells to be changed in place."""
-    return view.tasks, view.first, view.width, max(MIN_COLUMNS, view.used)
+    return view.tasks, view.first, view.width, _room(view)
+
+
+def _room(view: HeatView) -> int:
+    return next((columns for columns in COLUMNS if columns >= view.used), view.used)
 
 
 def _difference(old: str, new: str) -> tuple[int, str]:

@@ -492,7 +492,8 @@ export default {
     },
     valuesAt(step) {
       // a thinned series has no point at every step: the nearest within some pixels stands for it
-      const axis = this.$refs.plot._fullLayout.xaxis;
+      const axis = this.$refs.plot._fullLayout?.xaxis;
+      if (!axis) return []; // out of sight, so not drawn yet
       const reach = Math.max(0.5, Math.abs(axis.p2d(6) - axis.p2d(0)));
       const rows = [];
       for (const s of this.spec.series) {

@@ -1,7 +1,7 @@
 """One recorded episode for reading: turns with their tool calls, the verdict, what changed in the workspace.
 
 Everything here was written by a model, a tool or a candidate's tests: it goes in as text nodes only, and long text is
-cut with the rest one click away.
+cut with the rest one click away. Control characters are seen and do nothing; what is copied is the text as it was.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from nicegui import ui
 
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.panel import panel
+from studio.ui.components.plain_text import visible
 from trainer.recording import Change, Ending, Rollout, ToolRecord, Turn
 from trainer.verdict import Item, Verdict
 
@@ -66,7 +67,7 @@ def long_text(text: str, classes: str = '') -> None:
     """Draw text as it is, wrapped; past ``SHOWN_CHARS`` or ``SHOWN_LINES`` the rest waits behind a button."""
     lines = text.split('\n')
     short = '\n'.join(lines[:SHOWN_LINES])[:SHOWN_CHARS]
-    shown = Text(short, 'div', f'longtext {classes}')
+    shown = Text(visible(short), 'div', f'longtext {classes}')
     if short == text:
         return
     with ui.element('div').classes('more'):
@@ -74,10 +75,15 @@ def long_text(text: str, classes: str = '') -> None:
         Text(f'… {rest}', classes='t3 t-micro num')
 
         def reveal() -> None:
-            shown.set_text(text)
+            shown.set_text(visible(text))
             button.delete()
 
         button = Button('Show all', kind='xs', on_click=reveal)
+
+
+def copy_button(text: str, what: str) -> None:
+    """Draw a button that copies a text as it was written."""
+    Button(icon='copy', kind='gho icn xs copy', label=f'Copy {what}', on_click=lambda: ui.clipboard.write(text))
 
 
 def verdict_card(verdict: Verdict, checker: str = '') -> None:
@@ -155,6 +161,7 @@ def _turn(number: int, turn: Turn, *, raw: bool) -> None:
                 if turn.unreadable:
                     chip('tool call not readable', 'warn', icon='triangle-alert')
                 spacer()
+                copy_button(turn.text, f'turn {number}')
                 Text(f'{turn.tokens:,} tokens · {turn.seconds:.1f} s', classes='t3 num t-micro nowrap')
             text = turn.text if raw else spoken(turn)
             if text:
@@ -169,10 +176,12 @@ def _call(call: ToolRecord) -> None:
     with ui.element('div').classes('call'):
         with ui.element('div').classes('ch'):
             Icon('wrench', 'ic-s t3')
-            Text(call.name, 'b')
+            Text(visible(call.name), 'b')
             subject = _subject(call)
-            Text(subject[:300], classes='mono ell').props['title'] = subject[:1000]
+            Text(visible(subject[:300]), classes='mono ell').props['title'] = visible(subject[:1000])
             spacer()
+            if call.result:
+                copy_button(call.result, f'what {call.name} answered')
             if call.exit_code is not None:
                 good = call.exit_code == 0 and call.ok
                 chip(f'exit {call.exit_code}', 'ok num' if good else 'bad num', icon='check' if good else 'x')
@@ -207,9 +216,9 @@ def _items(items: tuple[Item, ...]) -> None:
                     'c-ok' if item.passed else 'c-bad',
                     label='passed' if item.passed else 'failed',
                 )
-                Text(item.name, classes='ell').props['title'] = item.name
+                Text(visible(item.name), classes='ell').props['title'] = visible(item.name)
                 if item.detail and not item.passed:
-                    Text(item.detail[:200], classes='m ell').props['title'] = item.detail[:2000]
+                    Text(visible(item.detail[:200]), classes='m ell').props['title'] = visible(item.detail[:2000])
     if len(items) > SHOWN_LINES:
         Text(f'{len(items) - SHOWN_LINES:,} more', 'div', 't3 t-small pad')
 
@@ -218,13 +227,16 @@ def _change(change: Change) -> None:
     color, word = {'A': ('c-ok', 'Added'), 'M': ('c-warn', 'Changed'), 'D': ('c-bad', 'Deleted')}[change.kind]
     with ui.element('div').classes('fl'):
         Text(change.kind, classes=f'mk {color}').props(f'title={word}')
-        Text(change.path, classes='mono ell').props['title'] = change.path
+        Text(visible(change.path), classes='mono ell').props['title'] = visible(change.path)
+        if change.diff:
+            spacer()
+            copy_button(change.diff, f'the changes of {change.path}')
     lines = diff_lines(change.diff)
     if not lines:
         return
     with ui.element('div').classes('diff'):
         for kind, line in lines[:SHOWN_LINES]:
-            Text(line[:500], 'div', kind)
+            Text(visible(line[:500]), 'div', kind)
     if len(lines) > SHOWN_LINES:
         Text(f'{len(lines) - SHOWN_LINES:,} more lines', 'div', 't3 t-small pad')
 

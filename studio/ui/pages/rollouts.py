@@ -104,7 +104,8 @@ class RolloutsScreen:
         with ui.element('div').classes('runlist').props('data-rows'):
             with ui.element('div').classes('runbar wrap'):
                 self._draw_filters()
-            self._state = Text('', 'div', 't3 t-small num').props('role=status')
+            with ui.element('div').classes('runbar'):
+                self._draw_pager()
             with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl rolls'):
                 with ui.element('thead'), ui.element('tr'):
                     for name, kind in (
@@ -142,6 +143,9 @@ class RolloutsScreen:
                 )
                 box.classes('tiny num').props['aria-label'] = f'Reward {"at least" if field == "low" else "at most"}'
                 box.on_value_change(lambda event, field=field, box=box: self._bound(field, event.value or '', box))
+
+    def _draw_pager(self) -> None:
+        self._state = Text(classes='t3 t-small num').props('role=status')
         spacer()
         self._range = Text(classes='t3 t-small num nowrap')
         self._before = Button(icon='chevron-left', kind='icn sm', label='Page before', on_click=lambda: self._turn(-1))

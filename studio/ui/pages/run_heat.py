@@ -33,15 +33,18 @@ class HeatCard:
                 self._draw_bar()
             self._bar.set_visibility(False)
             self._none = Text('No group has ended yet.', 'div', 't3 t-small pad')
-            self._heat = Heatmap(on_open=self._open, on_look=self._describe, on_turn=self._turn)
-            self._heat.set_visibility(False)
+            # An element that is hidden itself is not listened to, and would miss that its browser side is ready.
+            self._box = ui.element('div')
+            with self._box:
+                self._heat = Heatmap(on_open=self._open, on_look=self._describe, on_turn=self._turn)
+            self._box.set_visibility(False)
 
     def show(self, view: HeatView) -> None:
         """Bring it up to date."""
         if view.total:
             self._none.set_text('No task fits.')
         self._none.set_visibility(not view.found)
-        self._heat.set_visibility(bool(view.found))
+        self._box.set_visibility(bool(view.found))
         self._heat.show(view)
         self._bar.set_visibility(view.total > ROWS)
         paged = f'{view.page * ROWS + 1:,} to {view.page * ROWS + len(view.tasks):,} of {view.found:,} tasks'

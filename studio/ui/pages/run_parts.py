@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -23,6 +24,7 @@ from trainer.events import AnyEvent, Artifact, Notice, Resumed, State
 SILENT_S: Final = 45.0
 """After this without a sign of life the page says so."""
 LOG_CHARS: Final = 200_000
+TELL_S: Final = 4.0
 MAX_LINES: Final = 200
 """Events on the page."""
 
@@ -104,13 +106,23 @@ class HealthStrip(ui.element):
         self.classes('health').props('role=list aria-label="Run health" aria-live=polite')
         self.set_visibility(False)
         self._run_id = run_id
-        self._shown: tuple[health.Condition, ...] = ()
+        self._shown: list[tuple[str, str, str]] = []
+        self._texts: list[tuple[Text, Text]] = []
+        self._told_at = 0.0
 
     def show(self, found: Sequence[health.Condition]) -> None:
-        """Bring it up to date."""
-        if tuple(found) == self._shown:
+        """Bring it up to date: a new warning at once, all else now and then, so that it can be read."""
+        shown = [(condition.key, condition.level, condition.setting) for condition in found]
+        warns = any(one[1] == 'warn' and one not in self._shown for one in shown)
+        if self._shown and not warns and time.monotonic() - self._told_at < TELL_S:
             return
-        self._shown = tuple(found)
+        if shown == self._shown:
+            self._told_at = time.monotonic()
+            for (title, text), condition in zip(self._texts, found, strict=True):
+                title.set_text(condition.title)
+                text.set_text(f' {condition.text}')
+            return
+        self._shown, self._texts, self._told_at = shown, [], time.monotonic()
         self.set_visibility(bool(found))
         self.clear()
         icons = {'ok': 'trending-up', 'warn': 'triangle-alert', 'info': 'info'}
@@ -119,8 +131,7 @@ class HealthStrip(ui.element):
                 with ui.element('div').classes(f'hl {condition.level}').props('role=listitem'):
                     Icon(icons[condition.level])
                     with ui.element('span'):
-                        Text(condition.title, 'b')
-                        Text(f' {condition.text}', classes='t2')
+                        self._texts.append((Text(condition.title, 'b'), Text(f' {condition.text}', classes='t2')))
                     if condition.level == 'warn' and condition.setting:
                         self._draw_action(condition)
 
@@ -222,15 +233,7 @@ class Events(ui.element):
             if text
         ]
         if lines:
-            ui.run_javascript(
-                f'const e = getHtmlElement({self.id});'
-                f' if (e) for (const [at, when, text, kind] of {json.dumps(lines)}) {{'
-                ' const make = (tag, props) => Object.assign(document.createElement(tag), props);'
-                ' const line = make("li", {title: when});'
-                ' line.append(make("span", {className: "s num", textContent: at}),'
-                ' make("span", {className: kind, textContent: text}));'
-                f' e.prepend(line); while (e.childElementCount > {MAX_LINES}) e.lastElementChild.remove(); }}'
-            )
+            ui.run_javascript(f'rlvrEvents({self.id}, {MAX_LINES}, {json.dumps(lines)})')
 
 
 def event_words(event: AnyEvent) -> tuple[str, str]:
@@ -318,13 +321,8 @@ class Log(ui.element):
         """Append lines, as text."""
         if not text:
             return
-        ui.run_javascript(
-            f'const e = getHtmlElement({self.id}); if (e) {{'
-            ' const end = e.scrollHeight - e.scrollTop - e.clientHeight < 24;'
-            f' e.append(document.createTextNode({json.dumps(visible(without_colours(text)))}));'
-            f' while (e.childNodes.length > 1 && e.textContent.length > {LOG_CHARS}) e.firstChild.remove();'
-            ' if (end) e.scrollTop = e.scrollHeight; }'
-        )
+        shown = visible(without_colours(text))
+        ui.run_javascript(f'rlvrLog({self.id}, {LOG_CHARS}, {json.dumps(shown)})')
 
 
 def log_link(run_id: str) -> None:
