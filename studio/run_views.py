@@ -98,6 +98,17 @@ class RunView(Document):
         return (self.is_active or self.waiting) and not self.stopping
 
 
+class Saved(Document):
+    """What is on disk of a run: the step it has done, and that of its newest checkpoint (0: none yet).
+
+    ``grace_s``: seconds a trainer gets to save and end by itself when it is stopped.
+    """
+
+    step: int
+    checkpoint: int
+    grace_s: float
+
+
 class RunQuery(Document):
     """Which runs to list, newest first."""
 

@@ -1,26 +1,25 @@
 """Runs: made once with frozen tasks, started exactly once, stopped whole, read from any page.
 
-Starting is a claim in the database: of twenty parallel calls one wins, the others learn which run it made. One run at
-a time works on this machine; another that is started waits for its turn.
+Starting is a claim in the database: of twenty parallel calls one wins, the others learn which run it made. Whose turn
+it is when several are started is the business of ``run_queue``.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
-import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import col, select
 
-from studio.document_views import NotFound
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
-from studio.run_records import RunRecords
+from studio.run_queue import RunQueue, next_place, row_of
 from studio.run_views import (
     AlreadyStarted,
     HeatCell,
@@ -31,18 +30,19 @@ from studio.run_views import (
     RunQuery,
     RunTask,
     RunView,
+    Saved,
     Series,
     StillActive,
 )
 from studio.settings import Settings
 from studio.store.database import Database
 from studio.store.ids import is_id, new_id
-from studio.store.tables import RunTable, RunTaskTable, SlotTable
+from studio.store.tables import RunTable, RunTaskTable
 from trainer import __version__, config
-from trainer.errors import ConfigError, FieldError, RlvrError, RunFolderError
+from trainer.errors import ConfigError, FieldError, RunFolderError, StoreError
 from trainer.events import FINAL_STATES
 from trainer.models import find_model
-from trainer.runfolder import STOP, RunFolder
+from trainer.runfolder import CHECKPOINT, STOP, RunFolder
 from trainer.task import MAX_TITLE_CHARS, TaskFile
 
 __all__ = [
@@ -60,18 +60,13 @@ __all__ = [
     'StillActive',
 ]
 
-SLOT: Final = 'local'
 
-
-class Runs(RunRecords):
+class Runs(RunQueue):
     """The runs of a store. Thread-safe. Raises ``NotFound``, ``ConfigError``, ``TaskError``, ``StoreError``."""
 
     def __init__(self, database: Database, settings: Settings, launcher: LocalLauncher, documents: Documents) -> None:
-        super().__init__(database, settings.runs_folder)
-        self._settings = settings
-        self._launcher = launcher
+        super().__init__(database, settings, launcher)
         self._documents = documents
-        self._launching = threading.Lock()
 
     def draft_plan(self, model: str, settings: Mapping[str, Any], task_ids: Iterable[str]) -> PlanView:
         """What a run with these settings would do; everything that is wrong with them at once."""
@@ -149,10 +144,10 @@ class Runs(RunRecords):
     def start(self, id: str) -> RunView:
         """Start a run, or let it wait for the active one. Raises ``AlreadyStarted`` for every caller but the first."""
         with self._database.write() as session:
-            row = _row(session, id)
+            row = row_of(session, id)
             first = row.queued_at is None and row.state == 'queued'
             if first:
-                row.queued_at = datetime.now(UTC)
+                row.queued_at, row.place = datetime.now(UTC), next_place(session)
         if not first:
             raise AlreadyStarted(self.get(id))
         self.launch_waiting()
@@ -164,74 +159,61 @@ class Runs(RunRecords):
         Raises ``StillActive``, and ``RunFolderError`` or ``ConfigError`` where there is nothing to go on with.
         """
         with self._database.write() as session:
-            row = _row(session, id)
+            row = row_of(session, id)
             if row.state not in FINAL_STATES:
                 raise StillActive(f'"{row.name}" has not ended', hint='Stop it first, or let it end.')
             folder = self.folder(id)
             folder.reopen(steps=steps)
             row.settings = folder.config().settings.model_dump(mode='json', by_alias=True)
             row.state, row.reason, row.queued_at = 'queued', '', datetime.now(UTC)
+            row.place = next_place(session)
             row.started_at = row.ended_at = row.stop_requested_at = row.pid = None
         self.launch_waiting()
         return self.get(id)
 
-    def launch_waiting(self) -> None:
-        """Launch the run that waits longest, if none is active, and return when it is launched. Safe at any time."""
-        # The claim is in the database; the lock only lets a caller wait for a launch that another thread is making.
-        with self._launching:
-            run_id = self._claim_slot()
-            if run_id:
-                self._launch(run_id)
-
-    def _claim_slot(self) -> str:
-        """Take the free place on this machine for the run that waits longest; return its id, or nothing."""
-        try:
-            with self._database.write() as session:
-                row = session.exec(
-                    select(RunTable)
-                    .where(RunTable.state == 'queued', col(RunTable.queued_at).is_not(None))
-                    .order_by(col(RunTable.queued_at))
-                    .limit(1)
-                ).first()
-                if row is None or session.get(SlotTable, SLOT) is not None:
-                    return ''
-                session.add(SlotTable(name=SLOT, run_id=row.id, taken_at=datetime.now(UTC)))
-                row.state, row.started_at, row.reason = 'preparing', datetime.now(UTC), ''
-        except IntegrityError:
-            return ''  # another process took the slot between our look and our claim
-        return row.id
-
     def stop(self, id: str) -> RunView:
         """Ask a run to stop; the supervisor ends it whole if it does not. What has ended stays as it is."""
         with self._database.write() as session:
-            row = _row(session, id)
+            row = row_of(session, id)
             if row.state in FINAL_STATES:
                 return self.view(row)
             if row.started_at is None:
                 row.state, row.reason, row.ended_at = 'stopped', 'stopped before it started', datetime.now(UTC)
-            elif row.stop_requested_at is None:
+            elif row.stop_requested_at is None and not (self.folder_path(id) / 'exit.json').exists():
                 row.stop_requested_at = datetime.now(UTC)
             asked = row.stop_requested_at is not None
         if asked:
             self.folder(id).request(STOP)
         return self.get(id)
 
-    def active(self) -> RunView | None:
-        """The run that works on this machine now."""
+    def checkpoint(self, id: str) -> RunView:
+        """Ask for a checkpoint after the step that is being done. Raises ``StoreError`` where nothing is trained."""
         with self._database.read() as session:
-            slot = session.get(SlotTable, SLOT)
-            row = session.get(RunTable, slot.run_id) if slot else None
-        return self.view(row) if row and row.state not in FINAL_STATES else None
+            row = row_of(session, id)
+        view = self.view(row)
+        if view.state != 'training' or view.stopping:
+            raise StoreError(
+                f'"{view.name}" is not training now',
+                hint='A checkpoint can be made from the first step on, until the run ends.',
+            )
+        self.folder(id).request(CHECKPOINT)
+        return view
+
+    def saved(self, id: str) -> Saved:
+        """What of a run is on disk now, as far as one can go on from it."""
+        with self._database.read() as session:
+            row = row_of(session, id)
+        steps = [step for step in map(_checkpoint_step, self.folder(id).checkpoints.glob('step-*')) if step]
+        return Saved(step=row.step, checkpoint=max(steps, default=0), grace_s=self._settings.stop_grace_s)
 
     def get(self, id: str) -> RunView:
-        """A run, with the last line of its log while it works."""
+        """A run: what it waits for while it waits, the last line of its log while it works."""
         with self._database.read() as session:
-            row = _row(session, id)
-            slot = session.get(SlotTable, SLOT)
-            other = session.get(RunTable, slot.run_id) if slot else None
+            row = row_of(session, id)
+            waits_for = self.waits_for(session, row)
         view = self.view(row)
-        if view.waiting and other is not None and other.id != id:
-            return view.model_copy(update={'reason': f'Waits for "{other.name}" to end'})
+        if waits_for:
+            return view.model_copy(update={'reason': waits_for})
         if view.is_active:
             lines = [line for line in self.folder(id).log_tail(5) if line.strip()]
             return view.model_copy(update={'last_line': lines[-1][-500:] if lines else ''})
@@ -259,7 +241,7 @@ class Runs(RunRecords):
     def rename(self, id: str, name: str) -> RunView:
         """Change the name; the folder keeps its id."""
         with self._database.write() as session:
-            _row(session, id).name = _check_name(name)
+            row_of(session, id).name = _check_name(name)
         return self.get(id)
 
     def delete(self, id: str) -> int:
@@ -267,27 +249,20 @@ class Runs(RunRecords):
         freed = self.folder_bytes(id)
         path = self.folder_path(id)
         doomed = path.with_name(f'.deleted-{id}')
-        with self._database.write() as session:
-            row = _row(session, id)
-            if row.started_at is not None and row.state not in FINAL_STATES:
-                raise StillActive(f'"{row.name}" is running', hint='Stop it first, then delete it.')
-            session.delete(row)
-            if path.exists():
-                path.rename(doomed)
+        try:
+            with self._database.write() as session:
+                row = row_of(session, id)
+                if row.started_at is not None and row.state not in FINAL_STATES:
+                    raise StillActive(f'"{row.name}" is running', hint='Stop it first, then delete it.')
+                session.delete(row)
+                if path.exists():
+                    path.rename(doomed)
+        except BaseException:
+            if doomed.exists() and not path.exists():
+                doomed.rename(path)  # the row is still there, so its files must be
+            raise
         shutil.rmtree(doomed, ignore_errors=True)
         return freed
-
-    def _launch(self, id: str) -> None:
-        try:
-            claim = self._launcher.start(self.folder(id))
-        except (RlvrError, OSError) as error:
-            with self._database.write() as session:
-                row = _row(session, id)
-                row.state, row.reason, row.ended_at = 'failed', str(error), datetime.now(UTC)
-                release(session, id)
-            raise
-        with self._database.write() as session:
-            _row(session, id).pid = claim.pid
 
     def _made_by(self, request: str) -> RunView | None:
         with self._database.read() as session:
@@ -313,23 +288,14 @@ class Runs(RunRecords):
             session.add_all(_task_rows(run.id, 'held_out', held_out))
 
 
-def release(session: Session, run_id: str) -> None:
-    """Give the place of a run back, so that the next one can start."""
-    slot = session.get(SlotTable, SLOT)
-    if slot is not None and slot.run_id == run_id:
-        session.delete(slot)
-
-
-def _row(session: Session, id: str) -> RunTable:
-    row = session.get(RunTable, id)
-    if row is None:
-        raise NotFound(f'There is no run {id}', hint='It may have been deleted in another tab.')
-    return row
-
-
 def _switched_on(parsed: config.Settings) -> config.Settings:
     """The settings with ``rl.enabled`` on: every run of the studio learns from rewards."""
     return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': True})})
+
+
+def _checkpoint_step(path: Path) -> int:
+    found = re.fullmatch(r'step-(\d+)', path.name)
+    return int(found[1]) if found else 0
 
 
 def _check_name(name: str) -> str:

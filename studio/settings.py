@@ -40,6 +40,9 @@ class Settings(BaseSettings):
         'separated by blanks, under the rules of pipPackages.',
     )
     database: str = Field(default='', description='SQLAlchemy URL; empty: a SQLite file in the data folder.')
+    runs_at_once: int = Field(
+        default=1, ge=1, le=64, description='Runs that may work at the same time; GPUs are dealt out among them.'
+    )
     stop_grace_s: float = Field(
         default=8.0, ge=0, le=3600, description='Seconds a trainer gets to end by itself when it is stopped.'
     )

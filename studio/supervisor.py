@@ -19,13 +19,15 @@ from sqlmodel import Session, col, select
 
 from studio.ingest import ingest
 from studio.launchers import LocalLauncher
-from studio.runs import Runs, release
+from studio.run_queue import release
+from studio.runs import Runs
 from studio.store.database import Busy, Database
 from studio.store.ids import is_id
 from studio.store.tables import EventTable, RunTable
-from trainer.errors import RlvrError, RunFolderError
+from trainer.errors import RlvrError, RunFolderError, StoreError
 from trainer.events import FINAL_STATES, RunState, State
 from trainer.runfolder import Claim, Exit, RunFolder, state_of
+from trainer.sandbox.leftovers import sweep_leftovers
 
 TICK_S: Final = 0.5
 UNCLAIMED_S: Final = 45.0
@@ -55,8 +57,9 @@ class Supervisor:
         self._launcher = launcher
         self._grace_s = grace_s
         self._chores = tuple(chores)
-        self._gone_since: dict[str, float] = {}
-        self._done_since: dict[str, float] = {}
+        # By the monotonic clock: a clock that is set, or a laptop that slept, must not cut a run's time short.
+        self._since: dict[tuple[str, str], float] = {}
+        self._told: dict[str, str] = {}
         self._stopped = threading.Event()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -99,15 +102,19 @@ class Supervisor:
         for run_id in self._unfinished():
             try:
                 self._look(run_id)
-            except Busy as busy:
-                _log.info('%s: %s; the next pass goes on where this one stopped', run_id, busy)
+            except (StoreError, TimeoutError, OSError) as error:
+                self._tell(run_id, f'{error}; the next pass goes on where this one stopped')
             except Exception:
                 # One run that cannot be read must not stop the watch over the others.
                 _log.exception('Run %s could not be looked at', run_id)
+            else:
+                self._told.pop(run_id, None)
         try:
             self._runs.launch_waiting()
         except (RlvrError, OSError) as error:
-            _log.warning('A run could not be started: %s', error)
+            self._tell('', f'A run could not be started: {error}')
+        else:
+            self._told.pop('', None)
 
     def _loop(self) -> None:
         while not self._stopped.is_set():
@@ -122,6 +129,12 @@ class Supervisor:
                 _log.exception('A pass over the runs failed')
             self._wake.wait(TICK_S)
             self._wake.clear()
+
+    def _tell(self, about: str, message: str) -> None:
+        """Log what may be met at every pass once: a log that grows would fill a full disk further."""
+        if self._told.get(about) != message:
+            self._told[about] = message
+            _log.warning('%s: %s' if about else '%s%s', about, message)
 
     def _unfinished(self) -> list[str]:
         with self._database.read() as session:
@@ -143,28 +156,31 @@ class Supervisor:
             return
         state, reason = state_of([last] if last else [], ended, claim)
         if alive and claim is not None:
-            self._gone_since.pop(run_id, None)
+            self._since.pop((run_id, 'gone'), None)
             self._watch_living(row, claim, state)
             return
         if claim is None and ended is None:
-            if (datetime.now(UTC) - (row.started_at or row.created_at)).total_seconds() > UNCLAIMED_S:
-                self._finish(row, 'failed', 'the launch was cut short: start a new run')
+            self._watch_unclaimed(row, folder)
             return
-        if ended is None and self._gone_for(run_id) < EXIT_S:
+        if ended is None and self._for(run_id, 'gone') < EXIT_S:
             return  # the waiting parent may be about to write how it ended
         if claim is not None:
             self._launcher.end(claim)  # what the trainer left behind
         self._finish(row, *_verdict(row, state, reason, ended, last, folder))
 
+    def _watch_unclaimed(self, row: RunTable, folder: RunFolder) -> None:
+        """A launch says who runs the folder at once; one that does not was cut short, or its folder is gone."""
+        if not folder.path.is_dir():
+            self._finish(row, 'failed', f'the run folder is gone: {folder.path}')
+        elif self._for(row.id, 'unclaimed') > UNCLAIMED_S:
+            self._finish(row, 'failed', 'the launch was cut short: resume it, or start a new run')
+
     def _watch_living(self, row: RunTable, claim: Claim, state: RunState) -> None:
         """Keep the row up to date; end a run that was told to stop, or that says it is done and does not leave."""
-        asked = row.stop_requested_at
-        late = asked is not None and (datetime.now(UTC) - asked).total_seconds() > self._grace_s
+        late = row.stop_requested_at is not None and self._for(row.id, 'asked') > self._grace_s
         if state in FINAL_STATES:
-            done = self._done_since.setdefault(row.id, time.monotonic())
-            late = late or time.monotonic() - done > LEAVE_S
-            return self._end_late(claim, late)
-        self._done_since.pop(row.id, None)
+            return self._end_late(claim, late or self._for(row.id, 'done') > LEAVE_S)
+        self._since.pop((row.id, 'done'), None)
         if state != row.state or row.pid != claim.pid:
             with self._database.write() as session:
                 stored = session.get(RunTable, row.id)
@@ -178,19 +194,23 @@ class Supervisor:
             self.wake()
 
     def _finish(self, row: RunTable, state: RunState, reason: str) -> None:
-        self._gone_since.pop(row.id, None)
-        self._done_since.pop(row.id, None)
         with self._database.write() as session:
             stored = session.get(RunTable, row.id)
             if stored is not None:
                 stored.state, stored.reason, stored.eta_s = state, reason, None
                 stored.has_adapter = stored.has_adapter or self._runs.folder(row.id).adapter.is_dir()
                 ended = _ended(self._runs.folder(row.id))
-                stored.ended_at = datetime.fromtimestamp(ended.time, UTC) if ended else datetime.now(UTC)
+                when = datetime.fromtimestamp(ended.time, UTC) if ended else datetime.now(UTC)
+                stored.ended_at = max(when, stored.started_at or when)  # the clock may have been set meanwhile
             release(session, row.id)
+        for key in [key for key in self._since if key[0] == row.id]:
+            del self._since[key]
+        for path in sweep_leftovers():
+            _log.info('%s was left by a dead process and is removed', path)
 
-    def _gone_for(self, run_id: str) -> float:
-        return time.monotonic() - self._gone_since.setdefault(run_id, time.monotonic())
+    def _for(self, run_id: str, what: str) -> float:
+        """Seconds for which something is so, from the first look that asked."""
+        return time.monotonic() - self._since.setdefault((run_id, what), time.monotonic())
 
 
 def _ended(folder: RunFolder) -> Exit | None:
@@ -217,8 +237,7 @@ def _verdict(
     own_words = last is not None and last.state in FINAL_STATES and last.state != 'interrupted'
     if own_words:
         return state, reason or ('stopped by the user' if state == 'stopped' else '')
-    asked = row.stop_requested_at
-    if asked is not None and (ended is None or ended.time >= asked.timestamp()):
+    if row.stop_requested_at is not None:  # which is only noted while the process had not ended by itself
         return 'stopped', 'stopped by the user'
     if state == 'failed':
         return state, _with_cause(reason, ended, folder.log_tail(50))

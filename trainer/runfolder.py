@@ -24,6 +24,8 @@ from trainer.validation import Document
 
 STOP: Final = 'stop'
 CHECKPOINT: Final = 'checkpoint'
+TOKEN: Final = 'RLVR_RUN_TOKEN'
+"""Environment variable that marks every process of a run; its value stands in the claim."""
 
 
 class Claim(Document):
@@ -40,8 +42,15 @@ class Claim(Document):
             process = psutil.Process(self.pid)
             # Start times are counted from the time of boot, which the kernel rounds to seconds and clocks correct.
             same = abs(process.create_time() - self.started) < 5.0
-            return bool(same and process.status() != psutil.STATUS_ZOMBIE)
+            return bool((same or self._marks(process)) and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
+            return False
+
+    def _marks(self, process: psutil.Process) -> bool:
+        """Whether a process carries this claim's token: the same one, though the clock was set since it started."""
+        try:
+            return bool(self.token) and process.environ().get(TOKEN) == self.token
+        except (psutil.AccessDenied, OSError):  # somebody else's
             return False
 
     @classmethod

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Final
 
 import trainer
-from studio.launchers.tree import end_all, members
+from studio.launchers.tree import end_all, marked, members
 from trainer.errors import RunFolderError
-from trainer.runfolder import Claim, RunFolder
+from trainer.runfolder import TOKEN, Claim, RunFolder
 
-TOKEN: Final = 'RLVR_RUN_TOKEN'
-"""Environment variable that marks every process of a run."""
 CLAIM_S: Final = 30.0
 TERM_S: Final = 3.0
 
@@ -48,12 +46,13 @@ class LocalLauncher:
         self.command = tuple(command)
         self.term_s = term_s
 
-    def start(self, folder: RunFolder) -> Claim:
-        """Start a trainer on the folder and return who it is. Raises ``RunFolderError``."""
+    def start(self, folder: RunFolder, environment: Mapping[str, str] | None = None) -> Claim:
+        """Start a trainer on the folder, with more environment, and return who it is. Raises ``RunFolderError``."""
         (folder.path / 'claim.json').unlink(missing_ok=True)
         (folder.path / 'exit.json').unlink(missing_ok=True)
         path = str(folder.path.resolve())
         script = Path(__file__).with_name('wait.py')
+        token = secrets.token_hex(16)
         # Returns as soon as the claim is written: the waiting parent detaches itself.
         try:
             started = subprocess.run(
@@ -62,11 +61,13 @@ class LocalLauncher:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 cwd=path,
-                env={**child_environment(os.environ), TOKEN: secrets.token_hex(16)},
+                env={**child_environment(os.environ), **(environment or {}), TOKEN: token},
                 timeout=CLAIM_S,
                 check=False,
             )
         except subprocess.TimeoutExpired:
+            # Part of it may have begun: a trainer that starts late, unseen by everybody, would be the worst.
+            end_all(lambda: marked(TOKEN, token), term_s=0)
             raise RunFolderError(f'The trainer did not start within {CLAIM_S:g} s on {path}') from None
         claim = folder.claim()
         if claim is None:

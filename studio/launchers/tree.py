@@ -19,12 +19,16 @@ def members(claim: Claim, variable: str) -> list[psutil.Process]:
     found: dict[int, psutil.Process] = {}
     if claim.alive:
         _add(found, claim.pid)
-    for process in psutil.process_iter():
+    for process in marked(variable, claim.token) if claim.token else ():
         # A trainer that was forked a moment ago still has its parent's command line.
-        ours = claim.token and _mark(process, variable) == claim.token
-        if ours and (process.pid == claim.pid or not _waits(process)):
+        if process.pid == claim.pid or not _waits(process):
             _add(found, process.pid)
     return [process for process in found.values() if process.pid != os.getpid() and _lives(process)]
+
+
+def marked(variable: str, value: str) -> list[psutil.Process]:
+    """Every living process that carries a mark in its environment."""
+    return [process for process in psutil.process_iter() if _mark(process, variable) == value and _lives(process)]
 
 
 def end_all(find: Callable[[], list[psutil.Process]], *, term_s: float) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+ROOM = 256
 SIGKILL = 9  # the signal module would double what this process weighs
 
 
@@ -21,6 +22,7 @@ def main(folder: str, command: list[str]) -> None:
     if pid == 0:
         execute(folder, command)
     token = os.environ.get('RLVR_RUN_TOKEN', '')
+    reserve(folder, 'exit.json')
     write(folder, 'claim.json', f'{{"pid": {pid}, "started": {start_time(pid)!r}, "token": "{token}"}}')
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # until now the launcher read what went wrong
     os.close(claimed)
@@ -124,11 +126,20 @@ def children() -> list[int]:
     return found
 
 
+def reserve(folder: str, name: str) -> None:
+    """Take the room for a small file now: how a run ended must be told even when that run has filled the disk."""
+    with open(os.path.join(folder, name + '.tmp'), 'w', encoding='utf-8') as file:
+        file.write(' ' * ROOM)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write(folder: str, name: str, text: str) -> None:
-    """Write a small file whole or not at all."""
+    """Write a small file whole or not at all, in the room that was reserved for it."""
     path = os.path.join(folder, name)
-    with open(path + '.tmp', 'w', encoding='utf-8') as file:
-        file.write(text + '\n')
+    reserved = os.path.exists(path + '.tmp')
+    with open(path + '.tmp', 'r+' if reserved else 'w', encoding='utf-8') as file:
+        file.write(text.ljust(ROOM - 1) + '\n' if reserved else text + '\n')
     os.replace(path + '.tmp', path)
 
 

@@ -115,6 +115,7 @@ class RunTable(SQLModel, table=True):
     pid: int | None = None
     created_at: datetime = Field(sa_type=UtcDateTime, index=True)
     queued_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    place: int = Field(default=0, description='Among the runs that wait: the lowest starts next.')
     started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     stop_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
@@ -124,7 +125,7 @@ class RunTable(SQLModel, table=True):
 
 
 class SlotTable(SQLModel, table=True):
-    """A place where one run at a time may work: holding the row is the right to launch."""
+    """A place where one run at a time works: holding the row is the right to launch."""
 
     __tablename__ = 'slot'
 

@@ -219,7 +219,7 @@ def test_a_launch_that_was_cut_short_does_not_block(open_studio: Open, monkeypat
     monkeypatch.setattr('studio.supervisor.UNCLAIMED_S', 0.5)
     studio = open_studio(watch=False)
     run = new_run(studio)
-    monkeypatch.setattr(studio.runs, '_launch', lambda id: None)
+    monkeypatch.setattr(studio.runs, '_launch', lambda id, place: None)
     studio.runs.start(run.id)
     monkeypatch.undo()
     time.sleep(0.6)
