@@ -18,6 +18,8 @@ MAX_TEXT_BYTES: Final = 128 * 1024
 """Larger files are compared by their digest alone."""
 MAX_TEXTS_BYTES: Final = 4 * 1024**2
 MAX_DIFF_LINES: Final = 2_000
+UNSEEN: Final = ('.git', '__pycache__', '.pytest_cache', '.mypy_cache', '.ruff_cache', 'node_modules')
+"""Folders that are named but not looked into: what programs keep there is no work of the candidate to read."""
 Mark = Literal['', 'A', 'M', 'D']
 
 
@@ -72,9 +74,12 @@ class FileChange(Document):
 
 
 def workspace_state(sandbox: Sandbox, *, texts: bool = False) -> dict[str, FileState]:
-    """Look at every entry of a workspace; with ``texts``, keep what short text files hold. Raises ``SandboxError``."""
+    """Look at every entry of a workspace but those in ``UNSEEN`` folders. Raises ``SandboxError``.
+
+    With ``texts``, keep what short text files hold.
+    """
     numbers = (MAX_ENTRIES, MAX_TEXT_BYTES if texts else 0, MAX_TEXTS_BYTES if texts else 0)
-    command = ['/usr/bin/env', 'python3', '-I', '-S', '-c', _LIST, *map(str, numbers)]
+    command = ['/usr/bin/env', 'python3', '-I', '-S', '-c', _LIST, *map(str, numbers), *UNSEEN]
     done = sandbox.run(command, channel=b'')
     try:
         rows = json.loads(done.channel)
@@ -182,7 +187,8 @@ def _why_no_diff(before: FileState | None, after: FileState | None) -> str:
 
 _LIST: Final = """
 import hashlib, json, os, sys
-most, longest, left = map(int, sys.argv[1:])
+most, longest, left = map(int, sys.argv[1:4])
+unseen = sys.argv[4:]
 rows = []
 for folder, folders, files in os.walk('.'):
     folders.sort()
@@ -212,6 +218,7 @@ for folder, folders, files in os.walk('.'):
         except OSError:
             size, digest = 0, 'unreadable'
         rows.append((path, size, digest, text, binary))
+    folders[:] = [name for name in folders if name not in unseen]
     if len(rows) >= most:
         break
 with os.fdopen(int(os.environ['RLVR_CHANNEL']), 'wb') as channel:

@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 NewPage = Callable[..., Page]
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture(autouse=True)
+def _patience() -> None:
+    """Wait long enough for a machine with more to do than cores to do it; no test waits for a moment."""
+    expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope='module')
@@ -42,7 +49,7 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
             context = browser.new_context(viewport={'width': width, 'height': height}, color_scheme=scheme)
             contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on('pageerror', lambda error: complaints.append(str(error)))
         page.on('console', lambda message: complaints.append(message.text) if message.type == 'error' else None)
         page.on(

@@ -44,7 +44,7 @@ def put_json(page: Page, value: object) -> None:
 
 def until_draft(server: Server, task_id: str, condition: Callable[[dict[str, object]], object]) -> dict[str, object]:
     """Wait until the stored draft is as asked and return it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition(draft := stored(server, task_id)['draft']):
         assert time.monotonic() < deadline, draft
         time.sleep(0.05)
@@ -158,7 +158,7 @@ def test_steps_of_a_solution_are_written_moved_and_deleted_by_hand(server: Serve
         return [next(iter(step['args'].values())) for step in kept[0]['steps']] if kept else []
 
     def until_steps(expected: list[str]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while steps() != expected:
             assert time.monotonic() < deadline, steps()
             time.sleep(0.05)
@@ -281,7 +281,7 @@ def test_a_conflict_shows_both_sides_and_keeps_both(server: Server, new_page: Ne
     expect(prompt(two)).to_have_value('a beginning')
     two.get_by_label('Title', exact=True).fill('Named in the second tab')
     until_stored(server, task_id, title='Named in the second tab')
-    expect(status(one)).to_have_text('Changed in another tab', timeout=20_000)
+    expect(status(one)).to_have_text('Changed in another tab')
     prompt(one).fill('written in the first tab')
     one.get_by_role('button', name='Compare').click()
     expect(one.get_by_label('Changes of title').locator('.d')).to_contain_text('Named in the second tab')

@@ -17,7 +17,6 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=30_000)  # A loaded machine is given time; nothing here waits for a moment.
 
 NewPage = Callable[..., Page]
 TASK: dict[str, Any] = {
@@ -62,8 +61,8 @@ def call(page: Page, command: str) -> None:
     before = page.locator('.term .entry').count()
     page.get_by_label('Command or path').fill(command)
     page.get_by_label('Command or path').press('Enter')
-    expect(page.locator('.term .entry')).to_have_count(before + 1, timeout=30_000)
-    expect(page.locator('.term .entry').last).to_contain_text('exit', timeout=30_000)
+    expect(page.locator('.term .entry')).to_have_count(before + 1)
+    expect(page.locator('.term .entry').last).to_contain_text('exit')
 
 
 def grade(page: Page, expected: str) -> None:
@@ -141,17 +140,17 @@ def test_a_solution_is_replayed_step_by_step_or_at_once(server: Server, page: Pa
     open_task(page, server, new_task(server))
     page.get_by_role('button', name='Replay').click()
     bar = page.get_by_role('group', name='Replay of a solution')
-    expect(bar).to_contain_text('0 of 2 steps done', timeout=30_000)
+    expect(bar).to_contain_text('0 of 2 steps done')
     expect(bar).to_contain_text('Next: read_file src/total.py')
     expect(page.locator('.term .entry')).to_have_count(0)
     bar.get_by_role('button', name='Next step').click()
-    expect(bar).to_contain_text('1 of 2 steps done', timeout=30_000)
+    expect(bar).to_contain_text('1 of 2 steps done')
     expect(page.locator('.term .entry')).to_have_count(1)
     expect(page.locator('.term .entry').last).to_contain_text('return a - b')
     bar.get_by_role('button', name='Stop').click()
     expect(bar).to_be_hidden()
     page.get_by_role('button', name='Replay').click()
-    expect(bar).to_contain_text('0 of 2 steps done', timeout=30_000)
+    expect(bar).to_contain_text('0 of 2 steps done')
     bar.get_by_role('button', name='Run all').click()
     expect(page.locator('.verd .vb')).to_have_text('Passed1.00', timeout=60_000)
     expect(page.locator('.term .entry')).to_have_count(2)
@@ -165,7 +164,7 @@ def test_a_cancelled_check_ends_what_it_runs_and_the_work_goes_on(server: Server
     page.get_by_role('button', name='Run checker').click()
     until(lambda: programs('16.1803'))
     page.get_by_label('Playground').get_by_role('button', name='Cancel').click()
-    expect(page.locator('.term')).to_contain_text('The check was cancelled', timeout=30_000)
+    expect(page.locator('.term')).to_contain_text('The check was cancelled')
     assert programs('16.1803') == 0
     call(page, 'cat mine.txt')
     expect(page.locator('.term .entry').last).to_contain_text('kept')
@@ -174,7 +173,7 @@ def test_a_cancelled_check_ends_what_it_runs_and_the_work_goes_on(server: Server
     page.get_by_label('Command or path').press('Enter')
     until(lambda: programs('17.3205'))
     page.get_by_label('Playground').get_by_role('button', name='Cancel').click()
-    expect(page.locator('.term')).to_contain_text('Cancelled: the workspace was closed.', timeout=30_000)
+    expect(page.locator('.term')).to_contain_text('Cancelled: the workspace was closed.')
     assert programs('17.3205') == 0
     call(page, 'ls mine.txt')
     expect(page.locator('.term .entry').last).to_contain_text('exit 2')

@@ -103,10 +103,8 @@ def test_what_takes_long_can_be_cancelled(playground: Playground, what: str) -> 
         'setup': lambda: playground.open(spec, id='chosen'),
     }
     threading.Thread(target=lambda: (_until(lambda: _programs('31.4159')), playground.cancel(id))).start()
-    began = time.monotonic()
     with pytest.raises(Cancelled):
         calls[what]()
-    assert time.monotonic() - began < 15
     assert not _programs('31.4159'), 'what it ran has ended with it'
     if what == 'check':
         assert _marks(playground, id)['old.txt'] == '', 'the workspace goes on'
@@ -154,10 +152,14 @@ def test_what_changed_is_readable(playground: Playground) -> None:
     assert playground.changes(id) == ()
     command = (
         "sed -i 's/y = 2/y = 3/' a.py; rm gone.txt; printf 'a\\nb\\n' > win.txt; printf '\\0\\1' > bin; "
-        'head -c 300000 /dev/zero | tr "\\0" x > big.txt; ln -s a.py link; mkfifo pipe; printf "%s" "-- no" > odd.txt'
+        'head -c 300000 /dev/zero | tr "\\0" x > big.txt; ln -s a.py link; mkfifo pipe; printf "%s" "-- no" > odd.txt; '
+        'mkdir -p .git lib/__pycache__; touch .git/HEAD lib/__pycache__/a.pyc'
     )
     assert _run(playground, id, command).exit_code == 0
+    marks = _marks(playground, id)
+    assert [marks.pop(path) for path in ('.git', 'lib', 'lib/__pycache__')] == ['A', 'A', 'A']
     changed = {change.path: change for change in playground.changes(id)}
+    assert changed.keys() == {path for path, mark in marks.items() if mark}
     assert {path: change.mark for path, change in changed.items()} == {
         'a.py': 'M', 'gone.txt': 'D', 'win.txt': 'M', 'bin': 'A', 'big.txt': 'A', 'link': 'A', 'pipe': 'A',
         'odd.txt': 'A',

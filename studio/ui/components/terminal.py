@@ -96,6 +96,8 @@ class Entry:
                 self._diff(diff)
             else:
                 self._text(self._content, 'c-ok')
+            # The model reads the code in the text; here it has a line of its own.
+            text = text.removesuffix(f'[exit code {exit_code}]')
             self._text(text, 'e' if bad and exit_code is None else 'o')
             if exit_code is not None:
                 Text(f'exit {exit_code}', 'div', 'e' if exit_code else 'x')

@@ -21,7 +21,7 @@ _SHOWN_FILES = 20
 
 def show_changes(changes: Sequence[FileChange], path: str = '') -> None:
     """Open the files that differ from the start, at one of them."""
-    text = 'Against the workspace as the setup made it.'
+    text = 'Against the workspace as the setup made it. What git and caches keep in folders of their own is left out.'
     with opened_dialog('Changes since the start', text=text, size='wide') as dialog:
         if changes:
             paths = [change.path for change in changes]

@@ -10,7 +10,7 @@ from nicegui import ui
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.file_editor import file_icon
 from studio.ui.pages.playground_dialogs import MARKS
-from studio.workspace_changes import MAX_ENTRIES, Entry
+from studio.workspace_changes import MAX_ENTRIES, UNSEEN, Entry
 
 
 class WorkspaceTree:
@@ -39,7 +39,8 @@ class WorkspaceTree:
     def _draw(self, entry: Entry) -> None:
         path = entry.path
         with ui.element('li').style(f'--d: {path.count("/")}') as row:
-            row.props['title'] = path
+            unseen = entry.is_folder and path.rsplit('/', 1)[-1] in UNSEEN
+            row.props['title'] = f'{path}: not looked into' if unseen else path
             if entry.is_folder:
                 self._draw_name(entry)
                 return
@@ -52,7 +53,9 @@ class WorkspaceTree:
             button.on('click', lambda: self._on_file(path), args=[])
 
     def _draw_name(self, entry: Entry) -> None:
-        Icon('folder-open' if entry.is_folder else file_icon(entry.path), 'ic-s')
-        Text(entry.path.rsplit('/', 1)[-1], classes='ell')
+        name = entry.path.rsplit('/', 1)[-1]
+        folder = 'folder' if name in UNSEEN else 'folder-open'
+        Icon(folder if entry.is_folder else file_icon(entry.path), 'ic-s')
+        Text(name, classes='ell')
         if entry.mark:
             Text(entry.mark, classes=f'mk {entry.mark.lower()}').props['title'] = MARKS[entry.mark]
