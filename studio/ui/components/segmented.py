@@ -99,9 +99,11 @@ class FilterPill(ui.element):
         self._name, self._choices, self._on_change, self._can_exclude = name, choices, on_change, can_exclude
         self.value, self.excludes, self._before_open = value, excludes, before_open
         with self:
-            with ui.element('button').props('type=button aria-haspopup=menu').classes('in') as self._button:
+            with ui.element('button').props('type=button aria-haspopup=dialog').classes('in') as self._button:
                 self._inside = ui.element('span').classes('hs hs-6')
-                self._menu = ui.menu().props('no-parent-event').classes('menu')
+                # A menu may hold nothing but entries; this popup also holds the box to look for one.
+                self._menu = ui.menu().props('no-parent-event role=dialog').classes('menu')
+                self._menu.props['aria-label'] = f'Filter by {name}'
             self._cross = ui.element('button').props('type=button').classes('in')
             with self._cross:
                 Icon('x', 'ic-xs')
@@ -122,14 +124,16 @@ class FilterPill(ui.element):
         choices = self._choices()
         self._menu.clear()
         with self._menu:
-            if self._can_exclude and self.value:
-                self._item('is' if self.excludes else 'is not', 'equal' if self.excludes else 'ban', self._turn)
-                ui.element('div').classes('menu-line').props('role=separator')
             if len(choices) > MANY:
-                box = ui.input(placeholder='Find').props('dense borderless').classes('menu-find')
+                box = ui.input(placeholder='Find').props('dense borderless autofocus').classes('menu-find')
                 box.props['aria-label'] = f'Find in {self._name}'
                 box.on_value_change(lambda event: self._list(choices, event))
-            self._rows = ui.element('div').classes('menu-rows')
+            with ui.element('div').props('role=menu') as menu:
+                menu.props['aria-label'] = self._name
+                if self._can_exclude and self.value:
+                    self._item('is' if self.excludes else 'is not', 'equal' if self.excludes else 'ban', self._turn)
+                    ui.element('div').classes('menu-line').props('role=separator')
+                self._rows = ui.element('div').classes('menu-rows').props('role=group')
         self._list(choices)
         self._menu.open()
 
@@ -156,6 +160,7 @@ class FilterPill(ui.element):
             Text(label)
         row.on('click', act, args=[])
         row.on('keydown.enter', act, args=[])
+        row.on('keydown.space.prevent', act, args=[])
         return row
 
     def _turn(self) -> Any:

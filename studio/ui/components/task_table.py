@@ -33,7 +33,7 @@ ACTIONS: Final = (
     ('open', 'Open', 'pencil'),
     ('certify', 'Certify', 'badge-check'),
     ('duplicate', 'Duplicate', 'copy'),
-    ('export', 'Export as JSONL', 'download'),
+    ('export', 'Export…', 'download'),
     ('delete', 'Delete', 'trash-2'),
 )
 
@@ -89,7 +89,8 @@ _MENU: Final = (
     + ''.join(
         f'<div class="mi{" c-bad" if act == "delete" else ""}" role="menuitem" tabindex="0" v-close-popup '
         f"@click=\"() => $parent.$emit('act', {{id: props.row.id, act: '{act}'}})\" "
-        f"@keydown.enter=\"() => $parent.$emit('act', {{id: props.row.id, act: '{act}'}})\">{_svg(icon)}{label}</div>"
+        '@keydown.enter.prevent="(event) => event.target.click()" '
+        f'@keydown.space.prevent="(event) => event.target.click()">{_svg(icon)}{label}</div>'
         for act, label, icon in ACTIONS
     )
     + '</q-menu></button></q-td>'

@@ -16,6 +16,7 @@ from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.task_table import TaskTable
 from studio.ui.components.wording import ago, plural
 from studio.ui.layout import Shell
+from studio.ui.pages.exporting import open_export
 from studio.ui.pages.library_import import open_import
 from studio.ui.pages.library_selection import Selection
 from studio.ui.pages.library_start import draw_start
@@ -282,7 +283,7 @@ class _Library:
             if copy is not None:
                 ui.navigate.to(f'/tasks/{copy.id}')
         elif action == 'export':
-            await self._selection.export([id])
+            open_export(self._studio.transfer, [id])
         elif action == 'delete':
             await self._selection.delete([id])
 

@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 from nicegui import run, ui
 
 from studio.document_bulk import Changes
-from studio.exchange.formats import WRITERS
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages.certifying import Certifying, Results
+from studio.ui.pages.exporting import draw_export_menu
 from studio.ui.pages.library_topics import open_topics
 
 BATCH: Final = 50
@@ -105,11 +105,7 @@ class Selection:
         with Button('Export', icon='download', kind='gho') as export:
             export.props('aria-haspopup=menu')
             Icon('chevron-down', 'ic-xs')
-            with ui.menu().classes('menu'):
-                for writer in WRITERS:
-                    with ui.menu_item(on_click=lambda name=writer.name: self.export(self.ids, name)).classes('mi'):
-                        Icon('file-archive' if writer.suffix == '.zip' else 'braces')
-                        Text(writer.title)
+            draw_export_menu(self._studio.transfer, lambda: self.ids)
         with Button(icon='ellipsis', kind='gho icn', label='More for the selected tasks') as more:
             more.props('aria-haspopup=menu')
             with ui.menu().classes('menu'):
@@ -236,13 +232,6 @@ class Selection:
 
         with self._client.layout:
             theme.toast(f'{plural(len(gone.changed), "task")} deleted', undo=undo)
-
-    async def export(self, ids: Sequence[str], format: str = 'jsonl') -> None:
-        """Let the browser save tasks as a file."""
-        data = await run.io_bound(self._studio.transfer.export, list(ids), format)
-        if data is not None:
-            writer = next(one for one in WRITERS if one.name == format)
-            ui.download.content(data, f'{"task" if len(ids) == 1 else "tasks"}{writer.suffix}', writer.media_type)
 
     def _train_on(self) -> None:
         ui.navigate.to(f'/train?{urlencode({"tasks": ",".join(self._picked)})}')
