@@ -91,8 +91,8 @@ def test_what_is_new_goes_out_once_in_one_message(monkeypatch: pytest.MonkeyPatc
     assert append_all([lines, bars], {'m': ([3], [0.6])})
     name, (message,) = sent[-1]
     assert name == 'spread' and len(sent) == 3, 'the second time there was nothing new'
-    assert message['c'][lines.id] == [{'x': [3], 'lo': [0.4], 'hi': [0.8]}, {'x': [3], 'y': [0.6]}]
-    assert message['c'][bars.id] == [{'x': [4], 'y': [2.0]}], 'step 3 is in the last bar already'
+    assert message['x'] == [3] and message['c'][lines.id] == [{'lo': [0.4], 'hi': [0.8]}, {'y': [0.6]}]
+    assert message['c'][bars.id] == [{'x': [4], 'y': [2]}], 'step 3 is in the last bar already'
 
 
 def _bare(chart: LiveChart, spec: ChartSpec) -> None:
