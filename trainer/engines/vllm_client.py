@@ -19,7 +19,7 @@ ADAPTER_S: Final = 120.0
 
 
 class Unreachable(GenerationError):
-    """Nobody answered: the server is not there, or not any more, or too slow."""
+    """Nobody is there, or not any more."""
 
 
 class VllmClient:
@@ -91,7 +91,7 @@ class VllmClient:
             answer = connection.getresponse()
             said = answer.read(ANSWER_BYTES)
         except TimeoutError:
-            raise Unreachable(f'vLLM at {self.address} did not answer {path} within {timeout_s:g} s') from None
+            raise GenerationError(f'vLLM at {self.address} did not answer {path} within {timeout_s:g} s') from None
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f'vLLM at {self.address} cannot be reached: {error or type(error).__name__}') from error
         finally:

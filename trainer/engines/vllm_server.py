@@ -27,7 +27,7 @@ from trainer.policy import adapter_checksum, save_weights
 START_S: Final = 900.0
 """The first start of a version compiles for minutes."""
 STOP_S: Final = 20.0
-SETTLE_S: Final = 8.0
+SETTLE_S: Final = 30.0
 """How long what a dead server started may take to end."""
 BASE: Final = 'base'
 RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
