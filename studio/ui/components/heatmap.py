@@ -12,7 +12,7 @@ from nicegui import ui
 
 from studio.heat_grid import HeatView
 
-COLUMNS: Final = (40, 100)
+COLUMNS: Final = (40, 70, 100)
 """How many columns there is room for: cells keep their places while a run grows, until it needs the next."""
 
 
