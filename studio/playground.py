@@ -34,7 +34,7 @@ from studio.workspace_changes import (
 )
 from trainer.attempt import Cancelled, set_up, workbench_spec
 from trainer.checkers.grading import grade
-from trainer.errors import SandboxError
+from trainer.errors import SandboxError, TaskError
 from trainer.sandbox import Isolation, PathRefused, Sandbox, SandboxScope, open_sandbox
 from trainer.sandbox.python_env import package_environment
 from trainer.task import Step, TaskSpec, parse_task_spec
@@ -50,6 +50,8 @@ MAX_DRY_RUNS: Final = 30
 MAX_DOCUMENTS: Final = 20
 MAX_KEPT_DIFF: Final = 100_000
 """Characters of diffs kept with one dry run."""
+_START: Final = ('env', 'setup_files', 'setup_commands')
+_UNWRITTEN: Final = {'prompt': 'Not written yet', 'checker': {'type': 'exit_code', 'config': {'command': 'false'}}}
 
 
 class Answer(Document):
@@ -93,6 +95,7 @@ class _Session:
     tab: str = ''
     start: WorkspaceState = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    unfit: TaskError | None = None
     used: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
     cancel: threading.Event = field(default_factory=threading.Event)
@@ -122,17 +125,18 @@ class Playground:
     ) -> str:
         """Make a workspace from a task_spec as typed, setup done; return its id.
 
+        Prompt and checker may still be wanting: the tools work, a check says what is wrong with them.
         ``alive`` is asked now and then whether the tab is still there; when it is not, the session is closed.
         With an ``id`` of the caller's choice, ``cancel`` works while the setup runs. Checks are remembered for a
         ``document``; what changed between two of them is said of those of one ``tab``.
         """
-        spec, _ = parse_task_spec(raw, root='')
+        spec, unfit = _startable(raw)
         self.sweep()
         if len(self._sessions) >= MAX_SESSIONS:
             raise SandboxError(
                 f'{MAX_SESSIONS} dry runs are open already', hint='Close one: each holds a sandbox of its own.'
             )
-        session = _Session(id or new_id(), spec, alive, self._sandbox(), document, tab or id)
+        session = _Session(id or new_id(), spec, alive, self._sandbox(), document, tab or id, unfit=unfit)
         with self._lock:
             self._sessions[session.id] = session
         try:
@@ -182,7 +186,9 @@ class Playground:
         """
         spec = parse_task_spec(raw, root='')[0] if raw is not None else None
         with self._using(id) as session, tempfile.TemporaryDirectory(prefix='rlvr-check-') as folder:
-            session.spec = spec or session.spec
+            if spec is None and session.unfit is not None:
+                raise session.unfit
+            session.spec, session.unfit = spec or session.spec, None
             final = Path(folder) / 'work'
             final.mkdir()
             session.check = scope = SandboxScope()
@@ -208,9 +214,9 @@ class Playground:
 
     def reset(self, id: str, raw: Mapping[str, Any] | None = None) -> None:
         """Begin again with a fresh workspace, of the same spec or of a new one."""
-        spec = parse_task_spec(raw, root='')[0] if raw is not None else None
+        fresh = _startable(raw) if raw is not None else None
         with self._using(id, again=True) as session:
-            session.spec = spec or session.spec
+            session.spec, session.unfit = fresh or (session.spec, session.unfit)
             session.sandbox.close()
             session.sandbox = self._sandbox()
             self._set_up(session)
@@ -326,6 +332,15 @@ class Playground:
                 session.used = time.monotonic()
                 if session.cancel.is_set():
                     session.sandbox.close()  # It may be a new one, made while the session was being closed.
+
+
+def _startable(raw: Mapping[str, Any]) -> tuple[TaskSpec, TaskError | None]:
+    """The spec as typed, or one with the same start, and what keeps it from being checked. Raises ``TaskError``."""
+    try:
+        return parse_task_spec(raw, root='')[0], None
+    except TaskError as error:
+        start = {name: raw[name] for name in _START if name in raw}
+        return parse_task_spec({**_UNWRITTEN, **start}, root='')[0], error
 
 
 def _file(sandbox: Sandbox, args: Mapping[str, Any]) -> FileState | None:

@@ -118,11 +118,23 @@ def test_what_takes_long_can_be_cancelled(playground: Playground, what: str) -> 
 
 def test_bad_specs_and_setups_say_why(playground: Playground) -> None:
     with pytest.raises(TaskError) as refused:
-        playground.open({**SPEC, 'prompt': ''})
-    assert [field.loc for field in refused.value.fields] == ['prompt']
+        playground.open({**SPEC, 'prompt': '', 'setup_files': {'../a': ''}})
+    assert [field.loc for field in refused.value.fields] == ['setup_files']
     with pytest.raises(SetupFailed, match='exit code 3'):
         playground.open({**SPEC, 'setup_commands': ['exit 3']})
     assert playground._sessions == {}
+
+
+def test_one_can_look_around_before_prompt_and_checker_are_written(playground: Playground) -> None:
+    unwritten = {**SPEC, 'prompt': '', 'checker': {'type': 'exit_code', 'config': {'command': ''}}}
+    id = playground.open(unwritten, document='doc')
+    assert 'old.txt' in _run(playground, id, 'ls').text
+    for raw in (None, unwritten):
+        with pytest.raises(TaskError) as refused:
+            playground.check(id, raw)
+        assert [field.loc for field in refused.value.fields] == ['prompt', 'checker.config.command']
+    assert playground.dry_runs('doc') == ()
+    assert playground.check(id, SPEC).outcome == 'failed'
 
 
 def test_a_session_ends_with_its_tab(playground: Playground) -> None:

@@ -34,7 +34,7 @@ class PromptBox:
                     bar = {icon: Button(icon=icon, kind='gho icn xs', label=label) for icon, label, *_ in _MARKS}
                 spacer()
                 choices = [Choice('write', 'Write', 'pencil'), Choice('preview', 'Preview', 'eye')]
-                self._segmented = Segmented(choices, 'write', label='Prompt view', on_change=self._show, classes='tiny')
+                self._segmented = Segmented(choices, 'write', label='Prompt view', on_change=self._show, classes='slim')
             self._box = ui.textarea(value=as_shown(value)).props('borderless dense autogrow input-class=prompt-text')
             self._box.props['aria-label'] = 'Prompt'
             self._box.props['placeholder'] = 'What should the model do? Name the files it must leave behind.'

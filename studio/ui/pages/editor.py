@@ -239,6 +239,7 @@ class _Editor:
         view = self._blocks.json
         if view is None or view.is_valid:
             self._redraw(as_json=view is None)
+            self._column.client.run_javascript('window.scrollTo(0, 0)')
             return
         ask(
             'Leave the JSON view?',

@@ -118,10 +118,12 @@ class Blocks:
         if self.json is not None:
             self.json.show_problems(problems)
             return
-        boxes = self._boxes
+        boxes, lists = self._boxes, self._lines
         errors, told = dict.fromkeys(boxes, ''), dict.fromkeys(boxes, '')
         for problem in problems:
             name = self._nearest(problem.loc)
+            if name in lists and problem.loc != name:
+                continue  # The line says it.
             if name and not errors[name] and (name in self._touched or self._filled(name)):
                 errors[name] = problem.msg
         for remark in remarks:
@@ -130,7 +132,7 @@ class Blocks:
         for name, box in boxes.items():
             box.show_error(errors[name])
             box.show_remark(told[name])
-        for path, lines in self._lines.items():
+        for path, lines in lists.items():
             lines.show_errors(_by_row(path, problems))
         if self._checker is not None:
             self._checker.show_reward()

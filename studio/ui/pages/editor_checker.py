@@ -109,7 +109,7 @@ class CheckerBlock:
         try:
             made = KINDS[checker['type']].model_validate(checker)
         except ValueError:
-            self._reward.set_text('Fill in the fields above.')
+            self._reward.set_text('Said here once the fields above are filled in and valid.')
             return
         self._reward.set_text(f'{made.reward_sentence()} If the checker cannot run, the rollout is not scored.')
         with self._hints:

@@ -132,7 +132,7 @@ class PlaygroundCard:
                 for kind, (title, _, meaning) in WORDS.items():
                     with ui.menu_item(on_click=lambda kind=kind: self._keep_as(kind)).classes('mi'):
                         Icon('video')
-                        with ui.element('span').classes('vs vs-0'):
+                        with ui.element('span').classes('vs vs-0 nowrap'):
                             Text(f'As {title.lower()}', classes='w5')
                             Text(meaning, classes='hint')
 
@@ -159,7 +159,6 @@ class PlaygroundCard:
             button.disable('Wait for the call that runs, or cancel it') if self._busy else button.enable()
         self._replay.busy('Wait for the call that runs, or cancel it' if self._busy else '')
         self._history.set_visibility(bool(self._dry_runs or self._steps))
-        self._earlier_word.set_visibility(bool(self._dry_runs))
         self._all.set_visibility(bool(self._dry_runs))
         self._all.set_text(f'All {plural(len(self._dry_runs), "dry run")}' if len(self._dry_runs) > 1 else 'Details')
         self._keep.set_text(f'Keep {plural(len(self._steps), "step")}')
@@ -224,6 +223,7 @@ class PlaygroundCard:
             self._playground.close(session)
             return False
         self._session, self._opened_from = session, start
+        self.show_status()
         await self._show_tree()
         return True
 
@@ -295,6 +295,7 @@ class PlaygroundCard:
         self._terminal.clear()
         self._badge.clear()
         self._details.clear()
+        self._draw_earlier()
         session, self._session = self._session, ''
         if session:
             await self._guarded('Resetting…', lambda: self._playground.close(session))
@@ -335,16 +336,21 @@ class PlaygroundCard:
         if runs is None or self._closed:
             return
         self._dry_runs = runs
+        self._draw_earlier()
+        self.show_status()
+
+    def _draw_earlier(self) -> None:
         self._earlier.clear()
         shown = bool(self._badge.default_slot.children)
+        earlier = self._dry_runs[shown : shown + _EARLIER]
+        self._earlier_word.set_visibility(bool(earlier))
         with self._earlier:
-            for dry_run in runs[shown : shown + _EARLIER]:
+            for dry_run in earlier:
                 button = ui.element('button').props('type=button').classes('chip-button')
                 button.props['aria-label'] = f'Dry run {dry_run.number}'
                 with button:
                     verdict_chip(dry_run.verdict)
                 button.on('click', lambda number=dry_run.number: show_dry_runs(self._dry_runs, number), args=[])
-        self.show_status()
 
     async def _show_changes(self, path: str = '') -> None:
         session = self._session
