@@ -15,10 +15,10 @@ from trainer.config import Plan
 from trainer.models import ModelInfo
 from trainer.validation import Document
 
-PROMPT_TOKENS: Final = 600
+PROMPT_TOKENS: Final = 400
 """Instructions, tool descriptions and the task before the first completion token."""
 MARGIN: Final = 0.35
-"""Real runs lie within this share of the reckoning."""
+"""Even at a known length, real runs lie within this share of the reckoning."""
 LORA_BYTES: Final = 16
 """Weight, gradient and two moments of an adapter's parameter, in float32."""
 LAYER_PEAK: Final = 34
@@ -51,12 +51,16 @@ SHAPES: Final = {
 
 
 class Footprint(Document):
-    """Bytes of memory while training, by what holds them."""
+    """Bytes of memory while training, by what holds them, with episodes that use half of their tokens.
+
+    ``longest``: how much longer episodes are that use all of them.
+    """
 
     weights: int = Field(description='The base model.')
     optimiser: int = Field(description='The adapter with its gradients and moments.')
     activations: int = Field(description='What the backward pass of one batch holds.')
     cache: int = Field(description='Keys and values of the episodes that are generated side by side.')
+    longest: float
 
     @property
     def total(self) -> int:
@@ -65,8 +69,9 @@ class Footprint(Document):
 
     @property
     def range(self) -> tuple[int, int]:
-        """Between what the need should lie."""
-        return round(self.total * (1 - MARGIN)), round(self.total * (1 + MARGIN))
+        """Between what the need should lie, from short episodes to full ones."""
+        fixed, moving = self.weights + self.optimiser, max(self.activations, self.cache)
+        return round(fixed + moving * (1 - MARGIN) / self.longest), round(fixed + moving * (1 + MARGIN) * self.longest)
 
 
 def weight_bytes(model: ModelInfo, *, gpu: bool) -> int | None:
@@ -81,7 +86,7 @@ def footprint(model: ModelInfo, plan: Plan, *, gpu: bool) -> Footprint | None:
     if shape is None or weights is None:
         return None
     width = 2 if gpu else 4
-    tokens = PROMPT_TOKENS + plan.max_completion_length
+    tokens = PROMPT_TOKENS + plan.max_completion_length // 2
     # On a GPU only the input of each layer is kept, and one layer at a time is worked out again.
     kept = shape.layers + LAYER_PEAK if gpu else shape.layers * LAYER_PEAK
     logits = shape.vocab * 4 * 2
@@ -92,6 +97,7 @@ def footprint(model: ModelInfo, plan: Plan, *, gpu: bool) -> Footprint | None:
         optimiser=_adapter_parameters(shape, plan.lora_rank) * LORA_BYTES,
         activations=plan.batch_size * tokens * each,
         cache=together * tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * width,
+        longest=(PROMPT_TOKENS + plan.max_completion_length) / tokens,
     )
 
 

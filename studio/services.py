@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from studio.certificates import Certificates
 from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
+from studio.estimates import Estimates
 from studio.launchers import LocalLauncher
 from studio.machine import Meters
 from studio.playground import Playground
@@ -40,6 +41,7 @@ class Studio:
         self.results = Results(self.database, self.settings.runs_folder)
         self.search = RolloutSearch(self.database, self.settings.runs_folder)
         self.meters = Meters(self.database)
+        self.estimates = Estimates(self.database)
         self.certificates = Certificates(self.database, self.settings)
         self.sandbox = SandboxStatus(self.settings.sandbox)
         self.playground = Playground(self.settings.home, self.settings.sandbox, self.settings.packages)

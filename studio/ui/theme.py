@@ -19,6 +19,7 @@ STYLES = (
     'css/quasar.css',
     'css/studio.css',
     'css/studio-runs.css',
+    'css/studio-launch.css',
     'css/studio-watch.css',
     'css/studio-editor.css',
     'css/studio-tasks.css',

@@ -1,17 +1,22 @@
 """Runs: made with frozen copies, started once, one at a time, stopped whole, deleted whole."""
 
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
 import psutil
 import pytest
 from sqlalchemy import text
 from stand_in import ended, grandchildren, new_run, task, until
 
+from studio.launchers.devices import gpu_share
 from studio.runs import AlreadyStarted, RunQuery, StillActive
 from studio.services import Studio
+from studio.store.database import Database
 from trainer.errors import ConfigError, StoreError, TaskError
+from trainer.runfolder import CHECKPOINT
 
 Open = Callable[..., Studio]
 
@@ -167,7 +172,8 @@ def test_what_a_run_wrote_can_be_read(open_studio: Open) -> None:
     studio.runs.start(run.id)
     done = ended(studio, run.id)
     assert (done.step, done.total, done.has_adapter, done.latest['rewards/TfcodeEnv/mean']) == (8, 8, True, 1.0)
-    assert studio.runs.metric_names(run.id) == ('loss', 'rewards/TfcodeEnv/mean')
+    names = [name for name in studio.runs.metric_names(run.id) if not name.startswith('machine/')]
+    assert names == ['loss', 'rewards/TfcodeEnv/mean']
     assert studio.runs.metrics(run.id, ['loss', 'entropy'], after_step=6) == {'loss': ([7, 8], [1 / 7, 1 / 8])}
     assert [event.type for event in studio.runs.events(run.id, types=['state', 'artifact'])] == [
         'state', 'state', 'artifact', 'state'
@@ -240,3 +246,80 @@ def _is_zombie(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
+
+
+def test_the_order_of_the_queue_can_be_changed_and_put_back(open_studio: Open) -> None:
+    studio = open_studio('--steps', '4', '--interval', '0', '--hold', 'training', watch=False)
+    made = [new_run(studio, name) for name in ('One', 'Two', 'Three', 'Four')]
+    for run in made:
+        studio.runs.start(run.id)
+
+    def names() -> list[str]:
+        return [view.name for view in studio.runs.waiting()]
+
+    assert names() == ['Two', 'Three', 'Four']
+    assert studio.runs.get(made[2].id).reason == 'Waits for "One" and the run before it to end'
+    before = studio.runs.move(made[3].id, 0)
+    assert names() == ['Four', 'Two', 'Three']
+    assert studio.runs.get(made[3].id).reason == 'Waits for "One" to end'
+    assert studio.runs.get(made[2].id).reason == 'Waits for "One" and 2 runs before it to end'
+    studio.runs.stop(made[1].id)
+    studio.runs.reorder(before)
+    assert names() == ['Three', 'Four'], 'what left the queue meanwhile is skipped'
+    with pytest.raises(StoreError, match='does not wait'):
+        studio.runs.move(made[0].id, 0)
+    studio.runs.resume(made[1].id)
+    assert names() == ['Three', 'Four', 'Two']
+
+
+def test_as_many_work_at_once_as_the_settings_allow(open_studio: Open) -> None:
+    studio = open_studio('--steps', '4', '--interval', '0', '--hold', 'training', watch=False, runs_at_once=2)
+    made = [new_run(studio, name) for name in ('One', 'Two', 'Three')]
+    for run in made:
+        studio.runs.start(run.id)
+    assert [view.name for view in studio.runs.working()] == ['One', 'Two']
+    assert [view.name for view in studio.runs.waiting()] == ['Three']
+    studio.start()
+    for run in made:
+        (studio.runs.folder(run.id).path / 'go').touch()
+    assert {ended(studio, run.id).state for run in made} == {'finished'}
+    assert studio.runs.working() == ()
+
+
+def test_gpus_are_dealt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('studio.launchers.devices.gpus', lambda: 4)
+    monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
+    assert gpu_share(0, 1) == {} == gpu_share(0, 5)
+    assert [gpu_share(place, 2)['CUDA_VISIBLE_DEVICES'] for place in (0, 1)] == ['0,2', '1,3']
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '4,5,6,7')
+    assert gpu_share(1, 3)['CUDA_VISIBLE_DEVICES'] == '5'
+
+
+def test_a_checkpoint_is_asked_for_while_there_is_something_to_save(open_studio: Open) -> None:
+    studio = open_studio('--steps', '4', '--interval', '0', '--hold', 'training')
+    run = new_run(studio)
+    with pytest.raises(StoreError, match='not training'):
+        studio.runs.checkpoint(run.id)
+    studio.runs.start(run.id)
+    until(lambda: studio.runs.get(run.id).step == 2)
+    studio.runs.checkpoint(run.id)
+    assert studio.runs.folder(run.id).requested(CHECKPOINT)
+    assert studio.runs.saved(run.id).checkpoint == 0
+    (studio.runs.folder(run.id).path / 'go').touch()
+    ended(studio, run.id)
+    assert studio.runs.saved(run.id).checkpoint == 2
+    with pytest.raises(StoreError, match='not training'):
+        studio.runs.checkpoint(run.id)
+
+
+def test_a_deletion_that_fails_loses_nothing(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    run = new_run(studio)
+    with pytest.raises(StoreError, match='busy'), ExitStack() as held:
+        connection = held.enter_context(closing(sqlite3.connect(studio.settings.home / 'studio.db')))
+        connection.execute('BEGIN IMMEDIATE')
+        studio.database = held.enter_context(closing(Database(studio.settings.database_url, busy_s=0.1)))
+        studio.runs._database = studio.database
+        studio.runs.delete(run.id)
+    assert studio.runs.get(run.id).name == run.name
+    assert studio.runs.folder(run.id).tasks()

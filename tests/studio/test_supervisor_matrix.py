@@ -47,7 +47,8 @@ class Case:
     @property
     def claim(self) -> Claim:
         """Who works."""
-        return until(self.studio.runs.folder(self.works.id).claim)
+        claim: Claim = until(self.studio.runs.folder(self.works.id).claim)
+        return claim
 
     def folder(self, run: RunView | None = None) -> RunFolder:
         """The folder of a run; of the one that works."""
@@ -55,9 +56,10 @@ class Case:
 
     def go_on(self, studio: Studio) -> None:
         """Let every run end by itself, and see that nothing of it is missing."""
-        for run in (self.works, self.run):
-            (studio.runs.folder(run.id).path / 'go').touch()
-        for run in {self.works.id, self.run.id}:
+        ids = {self.works.id, self.run.id}
+        for run in ids:
+            (studio.runs.folder(run).path / 'go').touch()
+        for run in ids:
             done = ended(studio, run)
             assert (done.state, done.step) == ('finished', 4), done
             assert studio.runs.metrics(run)['loss'][0] == [1, 2, 3, 4]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,14 +15,20 @@ from nicegui import app, ui
 from nicegui import run as background
 
 from studio import samples
-from studio.document_views import DocumentQuery, DocumentRow
-from studio.run_views import AlreadyStarted, PlanView, RunQuery, RunView
+from studio.document_views import DocumentQuery, DocumentRow, NotFound
+from studio.estimates import room
+from studio.run_views import AlreadyStarted, RunView
 from studio.ui.components.elements import Button, Icon, Text, chip, note, spacer
-from studio.ui.components.wording import duration, plural
+from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages.launch_certificates import TaskSeals
+from studio.ui.pages.launch_copy import open_copy
 from studio.ui.pages.launch_form import SettingsForm, changed_settings
+from studio.ui.pages.launch_locks import Recipe, draw_locks
+from studio.ui.pages.launch_measure import Measure
 from studio.ui.pages.launch_models import ModelCards, model_of
+from studio.ui.pages.launch_plan import draw_plan
+from studio.ui.pages.launch_ready import Need, Standing, blocking, standing, warnings
 from studio.ui.pages.launch_tasks import TaskChoice, open_picker, summary
 from studio.ui.theme import toast
 from trainer.errors import FieldsError, RlvrError
@@ -34,10 +42,10 @@ DRAFT = 'train_draft'
 
 @dataclass(frozen=True)
 class Start:
-    """What the page opens with. ``measured``: model → seconds of one rollout and the finished run that says so."""
+    """What the page opens with: the published tasks, and the run to copy with its tasks."""
 
     rows: tuple[DocumentRow, ...]
-    measured: dict[str, tuple[float, str]]
+    gpu: bool
     copied: RunView | None
     copied_tasks: tuple[tuple[str, ...], tuple[str, ...]] | None
 
@@ -51,34 +59,23 @@ async def page(shell: Shell, tasks: str = '', copy: str = '', model: str = '') -
 
 
 def read_start(studio: Studio, copy: str, picked: Sequence[str] = ()) -> Start:
-    """Read the published tasks, the runs to measure by, and the run to copy."""
-    rows = studio.documents.list(DocumentQuery(status='published', sort='title', descending=False, per_page=1000)).rows
-    # The list is cut off; what was picked in the library must be in it all the same.
-    left = set(picked[:1000]) - {row.id for row in rows}
-    rows += tuple(row for row in studio.documents.rows(sorted(left)) if row.status == 'published') if left else ()
-    measured = _measured(studio)
+    """Read the published tasks and the run to copy."""
     copied, ids = None, None
     if copy:
-        try:
+        # A run that was deleted meanwhile: an ordinary new run.
+        with contextlib.suppress(NotFound):
             copied = studio.runs.get(copy)
-        except RlvrError:  # deleted meanwhile: an ordinary new run
-            return Start(rows, measured, None, None)
-        frozen = studio.runs.tasks(copy)
-        ids = (
-            tuple(task.id for task in frozen if task.role == 'train'),
-            tuple(task.id for task in frozen if task.role == 'held_out'),
-        )
-    return Start(rows, measured, copied, ids)
-
-
-def _measured(studio: Studio) -> dict[str, tuple[float, str]]:
-    found: dict[str, tuple[float, str]] = {}
-    for run in studio.runs.list(RunQuery(states=('finished',), per_page=20)).rows:
-        if run.model not in found and run.elapsed_s and run.elapsed_s > 20:
-            rollouts = studio.runs.rollout_count(run.id)
-            if rollouts:
-                found[run.model] = (run.elapsed_s / rollouts, run.name)
-    return found
+            frozen = studio.runs.tasks(copy)
+            ids = (
+                tuple(task.id for task in frozen if task.role == 'train'),
+                tuple(task.id for task in frozen if task.role == 'held_out'),
+            )
+    rows = studio.documents.list(DocumentQuery(status='published', sort='title', descending=False, per_page=1000)).rows
+    # The list is cut off; what was picked in the library, or had been trained on, must be in it all the same.
+    wanted = {*picked[:1000], *(id for several in ids or () for id in several)}
+    left = wanted - {row.id for row in rows}
+    rows += tuple(row for row in studio.documents.rows(sorted(left)) if row.status == 'published') if left else ()
+    return Start(rows, room().gpu, copied, ids)
 
 
 class LaunchScreen:
@@ -86,11 +83,11 @@ class LaunchScreen:
 
     def __init__(self, shell: Shell, start: Start, task_ids: list[str], picked_model: str = '') -> None:
         self.studio: Studio = shell.studio
-        self.start_with = start
-        self.request = uuid4().hex
         self.starting = False
-        self.plan: PlanView | None = None
+        self.now: Standing | None = None
         draft: dict[str, Any] = {} if task_ids or start.copied else dict(app.storage.user.get(DRAFT, {}))
+        # Two tabs on one draft are one wish: what they start is one run (see _request).
+        self.draft_id = str(draft.get('id') or uuid4().hex)
         train, held_out = draft.get('train'), draft.get('held_out')
         values, model, name = draft.get('values', {}), draft.get('model', 'starter'), draft.get('name', '')
         if task_ids:
@@ -101,8 +98,11 @@ class LaunchScreen:
         model = picked_model or model
         self.choice = TaskChoice(start.rows, train, held_out)
         self.seals = TaskSeals(self.studio.certificates, self._picked)
+        self.measure = Measure(self.studio, self._measured)
         shell.on_leave(self.seals.close)
+        shell.on_leave(self.measure.close)
         self._topbar(shell, name)
+        self._say_what_is_gone(start)
         with ui.element('div').classes('main'), ui.element('div').classes('la'):
             with ui.element('div'):
                 with self._step('Tasks', 1) as (self.task_mark, head):
@@ -111,21 +111,25 @@ class LaunchScreen:
                         spacer()
                         self.change = Button('Change', icon='pencil', kind='sm', on_click=self._pick)
                     self.task_body = ui.element('div').classes('bd')
-                with self._step('Base model', 2) as (self.model_mark, _), ui.element('div').classes('bd'):
-                    self.models = ModelCards(model, self._changed)
+                with self._step('Base model', 2) as (self.model_mark, head):
+                    with head:
+                        spacer()
+                        with ui.element('a').classes('t-small').props('href=/models'):
+                            Text('All models')
+                    with ui.element('div').classes('bd'):
+                        self.models = ModelCards(model, self._changed, gpu=start.gpu)
+                self.form = SettingsForm(values, self._changed, self._keep)
                 with self._step('Recipe', 3) as (self.recipe_mark, _), ui.element('div').classes('bd'):
-                    self._recipe()
+                    self.recipe = Recipe(self.form)
                 with self._step('RL settings', 4) as (self.settings_mark, head):
                     with head:
                         self.changed_text = Text(classes='t3 t-small')
                         spacer()
                         Button('Reset', icon='rotate-ccw', kind='gho sm', on_click=lambda: self.form.reset())
                     with ui.element('div').classes('bd'):
-                        self.form = SettingsForm(values, self._changed)
-                    with ui.element('details').classes('fold'):
-                        Text('More: learning rate, epochs, batch, LoRA, seed, held-out attempts', 'summary')
-                        self.form.draw_more()
-                    self._locks()
+                        self.form.draw_rl()
+                    self.form.draw_more()
+                    self.rate_text = draw_locks()
             self._side()
         self._draw_tasks()
         ui.timer(0, self._first, once=True)
@@ -144,6 +148,7 @@ class LaunchScreen:
             Icon('pencil', 'ic-s t3')
             spacer()
             self.saved = Text(classes='t3 t-small nowrap hide-s').props('role=status')
+            Button('Copy from a run', icon='copy', kind='gho', on_click=lambda: open_copy(self.studio))
 
     @contextmanager
     def _step(self, title: str, number: int) -> Iterator[tuple[ui.element, ui.element]]:
@@ -158,30 +163,6 @@ class LaunchScreen:
                 with ui.element('div').classes('hd') as head:
                     Text(title, 'h2')
                 yield mark, head
-
-    def _recipe(self) -> None:
-        with ui.element('div').classes('recipe'), ui.element('div').classes('rec'):
-            switch = ui.element('span').classes('tgl on').style('opacity: .55')
-            switch.props('role=switch aria-checked=true aria-disabled=true aria-label=RLVR')
-            with ui.element('span').classes('vs vs-0'):
-                Text('RLVR', classes='w5')
-                self.recipe_text = Text('Agentic GRPO', classes='hint ell')
-            Icon('lock', 'ic-s t3', label='Always on')
-
-    def _locks(self) -> None:
-        with ui.element('div').classes('locks'):
-            Text('Fixed by the studio', classes='t3 t-small')
-            with ui.element('span').classes('chip lock'):
-                Icon('lock', 'ic-xs')
-                self.rate_text = Text()
-            for text in ('beta 0.0', 'spot off'):
-                chip(text, 'lock', icon='lock')
-            spacer()
-            with Text('Why these are fixed', classes='t3 t-small'):
-                ui.tooltip(
-                    'A higher rate makes this model forget how to call tools. Rewards are verified, so no KL term '
-                    'holds it to the base model. A run keeps its sandboxes on this machine, so it cannot move.'
-                )
 
     def _side(self) -> None:
         with ui.element('aside').classes('fc card').props('aria-label=Plan'):
@@ -241,29 +222,49 @@ class LaunchScreen:
             toast(f'{plural(len(loaded[0]), "task")} to train on, {len(loaded[1])} held out')
             await self._picked()
 
+    def _say_what_is_gone(self, start: Start) -> None:
+        """Tasks of the copied run that cannot be trained on any more are named, not dropped in silence."""
+        if start.copied is None or start.copied_tasks is None:
+            return
+        known = {row.id for row in start.rows}
+        gone = [id for ids in start.copied_tasks for id in ids if id not in known]
+        if gone:
+            toast(f'{plural(len(gone), "task")} of that run left out', 'warn', detail='Deleted, or not published now.')
+
     # ------------------------------------------------------------------- plan
 
     async def _changed(self) -> None:
-        """Plan again, show it, keep the form."""
-        model = self.models.picked
-        settings, ids = self.form.settings(), self.choice.train_ids
-        plan = await background.io_bound(self.studio.runs.draft_plan, model, settings, ids)
-        if plan is None:
+        """Look at how things stand, show it, keep the form."""
+        found = await background.io_bound(
+            standing,
+            self.studio,
+            self.models.picked,
+            self.form.settings(),
+            self.choice.train_ids,
+            self.choice.held_out_ids,
+        )
+        if found is None:
             return
-        self.plan = plan
-        self.form.show(plan, model_of(model))
+        self.now = found
+        self.form.show(found.view, found.model)
         self._keep()
-        self._draw_plan(plan)
-        self._draw_needs(plan)
+        self._draw_marks(found)
+        self._draw_side(found)
+        self._draw_needs(found)
+
+    async def _measured(self) -> None:
+        """The measuring run is further, or has ended."""
+        if self.measure.busy and self.now is not None:
+            self._draw_side(self.now)
+        else:
+            await self._changed()
 
     def _keep(self) -> None:
-        values: dict[str, Any] = {**self.form.values}
-        if self.form.packages:
-            values['pipPackages'] = list(self.form.packages)
         app.storage.user[DRAFT] = {
+            'id': self.draft_id,
             'name': self.name.value or '',
             'model': self.models.picked,
-            'values': values,
+            'values': self.form.draft(),
             'train': self.choice.train_ids if self.choice.rows else None,
             'held_out': self.choice.held_out_ids if self.choice.rows else None,
         }
@@ -271,84 +272,65 @@ class LaunchScreen:
         changed = self.form.changed
         self.changed_text.set_text(f'{changed} changed from defaults' if changed else 'defaults')
 
-    def _draw_plan(self, view: PlanView) -> None:
-        model = model_of(self.models.picked)
-        self.rate_text.set_text(f'learning rate ≤ {model.rate_cap:g}')
+    def _draw_marks(self, now: Standing) -> None:
+        view = now.view
+        self.rate_text.set_text(f'learning rate ≤ {now.model.rate_cap:g}')
+        wrong = {error.loc.split('.')[0] for error in view.errors}
         for mark, done in (
             (self.task_mark, bool(self.choice.train)),
-            (self.model_mark, not any(error.loc == 'model' for error in view.errors)),
-            (self.recipe_mark, True),
-            (self.settings_mark, not view.errors and not self.form.refused_packages),
+            (self.model_mark, 'model' not in wrong and not self.models.problem and now.model.supports_rl),
+            (self.recipe_mark, 'coldStart' not in wrong),
+            (self.settings_mark, not wrong - {'model', 'tasks', 'coldStart'} and not self.form.refused_packages),
         ):
             mark.classes(add='done') if done else mark.classes(remove='done')
         self.name.props['placeholder'] = self._default_name()
+        self.recipe.show(view.plan, self._solutions())
+
+    def _draw_side(self, now: Standing) -> None:
         self.side.clear()
-        plan = view.plan
+        self.measure.off = 'Correct the settings first' if now.view.errors or not self.choice.train else ''
+        if now.working and len(now.working) >= now.places:
+            self.measure.off = 'Another run works on this machine now'
+        self.measure.wants(self.models.picked, self.form.settings(), self.choice.train_ids)
         with self.side:
-            if plan is None:
-                Text('The plan appears when the settings fit.', 'div', 't3 t-small pad')
-                return
-            self.recipe_text.set_text(f'Agentic GRPO, LoRA rank {plan.lora_rank}, {plural(plan.steps, "step")}')
-            with ui.element('div').classes('sums'):
-                _sum('Steps', f'{plan.steps:,}')
-                _sum('Per step', f'{plan.rollouts_per_step:,}')
-                _sum('Rollouts', f'{plan.steps * plan.rollouts_per_step:,}')
-            held_out = len(self.choice.held_out)
-            with ui.element('dl').classes('plan'):
-                _line('Model', model.title)
-                _line('Tasks', f'{len(self.choice.train)}, {held_out} held out')
-                _line('A step', f'{plural(plan.groups, "task")}, {plan.generations} attempts each')
-                _line('Batch', f'{plan.batch_size:,} rollouts at once, {plan.accumulation} a step')
-                _line('Learning rate', f'{plan.learning_rate:g}')
-                _line('Epochs', f'{plan.steps * plan.groups / max(1, len(self.choice.train)):.3g}')
-                _line('Temperature', f'{plan.temperature:g}')
-                _line('LoRA', f'rank {plan.lora_rank}, alpha {plan.lora_alpha}')
-                _line('Episode', f'{plan.max_completion_length:,} tokens, {plan.max_turns} tool turns')
-                _line('Engine', plan.engine)
-                _line('Time', self._time(plan.steps * plan.rollouts_per_step))
-            notes = [item for item in view.notes]
-            if notes:
-                with ui.element('div').classes('vs').style('padding: 4px 12px 12px'):
-                    for item in notes:
-                        note(item.msg, 'warn', icon='triangle-alert', lead=item.loc.removeprefix('rl.'))
+            draw_plan(now, train=len(self.choice.train), held_out=len(self.choice.held_out), measure=self.measure.draw)
 
-    def _time(self, rollouts: int) -> str:
-        """An honest estimate: only where an earlier run of this model was measured, and it says which."""
-        if (known := self.start_with.measured.get(self.models.picked)) is None:
-            return 'not known before a first run'
-        seconds, name = known
-        return f'about {duration(rollouts * seconds)}, as "{name[:40]}" ran'
-
-    def _draw_needs(self, view: PlanView) -> None:
+    def _draw_needs(self, now: Standing) -> None:
         report = self.studio.sandbox.report
         self.sandbox.set_text('' if report is None else f'sandbox: {report.name}')
-        blocking: list[tuple[str, str]] = []
-        if not self.choice.train:
-            blocking.append(('No tasks.', 'Choose at least one task to train on.'))
-        for error in view.errors:
-            if error.loc != 'tasks':
-                blocking.append((error.loc.removeprefix('rl.'), error.msg))
-        if self.form.refused_packages:
-            blocking.append(('pipPackages', 'Correct or remove the lines that were not added.'))
-        if report is not None and not any(row.ok for row in report.rows):
-            blocking.append(('No sandbox.', report.fix or 'Settings says how to get one.'))
+        train, held_out = len(self.choice.train), len(self.choice.held_out)
+        missing = blocking(
+            now,
+            train=train,
+            solutions=self._solutions(),
+            cold_start=self.form.cold_start,
+            refused_packages=self.form.refused_packages,
+            model_problem=self.models.problem,
+            sandbox=report,
+        )
         self.needs.clear()
         with self.needs:
-            for lead, text in blocking[:6]:
-                note(text, 'bad', icon='circle-alert', lead=lead)
-            if not self.choice.held_out and self.choice.train:
-                note('Success before and after cannot be compared.', lead='No held-out tasks.')
-            if report is not None and not report.proven and any(row.ok for row in report.rows):
-                note(report.fix, 'warn', icon='shield-alert', lead='The sandbox is not proven.')
-        if blocking:
-            self.go.disable(f'{blocking[0][0]} {blocking[0][1]}')
-        else:
-            self.go.enable()
+            for need in missing[:6]:
+                _say(need, 'bad', 'circle-alert')
+            for need in warnings(now, train=train, held_out=held_out, sandbox=report):
+                _say(need, 'warn' if need.link == '/settings' or 'Memory' in need.lead else '', 'info')
+        if self.starting:
+            return
+        self.go.off(f'{missing[0].lead} {missing[0].text}' if missing else '')
+
+    def _solutions(self) -> int:
+        """How many of the training tasks have a solution to learn from."""
+        return sum(row.solution_count > 0 for row in self.choice.rows if row.id in self.choice.train)
 
     # ------------------------------------------------------------------ start
 
     def _default_name(self) -> str:
         return f'{model_of(self.models.picked).title}, {plural(len(self.choice.train), "task")}'
+
+    def _request(self, name: str) -> str:
+        """The key of this wish: the same draft, unchanged, is the same run, whichever tab or click asks for it."""
+        wish = [name, self.models.picked, self.form.settings(), self.choice.train_ids, self.choice.held_out_ids]
+        return f'{self.draft_id}-{hashlib.sha256(json.dumps(wish).encode()).hexdigest()[:16]}'
 
     async def _start(self) -> None:
         """Make the run and start it. The same request makes one run, however often the button is pressed."""
@@ -358,6 +340,7 @@ class LaunchScreen:
         self.go.disable('Starting')
         self.go.set_text('Starting')
         name = (self.name.value or '').strip() or self._default_name()
+        told = False
         try:
             run = await background.io_bound(
                 self.studio.runs.create,
@@ -366,31 +349,29 @@ class LaunchScreen:
                 self.form.settings(),
                 self.choice.train_ids,
                 self.choice.held_out_ids,
-                request=self.request,
+                request=self._request(name),
             )
             if run is None:
                 return
-            # Pressed twice, or in a lost answer's second try: the run is there, so open it.
-            with contextlib.suppress(AlreadyStarted):
+            try:
                 await background.io_bound(self.studio.runs.start, run.id)
+            except AlreadyStarted:
+                told = True  # pressed twice, here or in another tab: the run is there, so open it
         except RlvrError as error:
             fields = error.fields if isinstance(error, FieldsError) else ()
             toast(error.message, 'bad', detail=error.hint or '; '.join(field.msg for field in fields[:3]))
-            self.request = uuid4().hex
             self.starting = False
             self.go.set_text('Start training')
             await self._changed()
             return
         app.storage.user.pop(DRAFT, None)
+        if told:
+            toast(f'"{run.name}" was started already', 'warn', detail='This is it. Start the form again for another.')
         ui.navigate.to(f'/runs/{run.id}')
 
 
-def _sum(label: str, value: str) -> None:
-    with ui.element('div'):
-        Text(label, 'div', 'hint')
-        Text(value, 'div', 'v')
-
-
-def _line(name: str, value: str) -> None:
-    Text(name, 'dt')
-    Text(value, 'dd')
+def _say(need: Need, kind: str, icon: str) -> None:
+    with note(need.text, kind, icon=icon, lead=need.lead):
+        if need.link:
+            with ui.element('a').classes('t-small nowrap').props(f'href="{need.link}"'):
+                Text('Open')

@@ -6,12 +6,10 @@ or raised to, and the line below says so. Packages are checked one by one: good 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from annotated_types import Ge, Gt, Le, Lt
 from nicegui import ui
 from pydantic.fields import FieldInfo
 
@@ -19,30 +17,28 @@ from studio.run_views import PlanView
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.fields import Field
 from studio.ui.components.segmented import Choice, Segmented
-from trainer.config import BOUNDS, RlConfig, Settings
-from trainer.models import ModelInfo
-from trainer.requirements import parse_requirements
-
-RL_KEYS: Final = ('numGenerations', 'maxCompletionLength', 'maxToolCallingIterations', 'maxSteps')
-MORE_KEYS: Final = (
-    'learningRate',
-    'epochs',
-    'temperature',
-    'batchSize',
-    'gradientAccumulationSteps',
-    'loraRank',
-    'loraAlpha',
-    'seed',
-    'heldOutAttempts',
-    'maxErrorShare',
+from studio.ui.pages.launch_values import (
+    CHOICES,
+    CLAMP,
+    COLD,
+    COLD_KEYS,
+    GROUPS,
+    KNOWN,
+    PLANNED,
+    RL_KEYS,
+    changed_settings,
+    hint,
+    nested,
+    placeholder,
+    plain,
+    read_packages,
+    wording,
 )
-CHOICES: Final = ('lossType', 'scaleRewards')
-PLANNED: Final = {'learningRate': 'learning_rate', 'gradientAccumulationSteps': 'accumulation'}
-"""Settings a plan may correct, and where the plan has them."""
+from trainer.models import ModelInfo
 
-_RL: Final = {field.alias or name: (name, field) for name, field in RlConfig.model_fields.items()}
-_AROUND: Final = {field.alias or name: (name, field) for name, field in Settings.model_fields.items()}
-_CLAMP: Final = re.compile(r'(lowered|raised) from (\S+) to (\S+): (.+)')
+__all__ = ['SettingsForm', 'changed_settings', 'read_packages']
+
+SWITCHES: Final = {'true': 'on', 'false': 'off'}
 
 
 @dataclass
@@ -55,28 +51,56 @@ class _Box:
 
 
 class SettingsForm:
-    """The form in one tab. ``values`` holds what was typed, as text, where it is not the default."""
+    """The form in one tab. ``values`` holds what was typed, as text, where it is not the default.
 
-    def __init__(self, values: Mapping[str, Any], on_change: Callable[[], Any]) -> None:
-        self.values: dict[str, str] = {key: str(text) for key, text in values.items() if key != 'pipPackages'}
+    ``on_change`` is called when a field was left, ``on_typing`` at every key.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any], on_change: Callable[[], Any], on_typing: Callable[[], Any] = lambda: None
+    ) -> None:
+        self.values: dict[str, str] = {key: _text(value) for key, value in values.items() if key != 'pipPackages'}
         self.packages: list[str] = list(values.get('pipPackages', ()))
+        self.cold_start = self.values.pop(COLD, '') == 'true'
         self._on_change = on_change
+        self._on_typing = on_typing
         self._boxes: dict[str, _Box] = {}
         self._choices: dict[str, Segmented] = {}
+
+    def draw_rl(self) -> None:
+        """Draw every key of ``config.rl``."""
         with ui.element('div').classes('cfg'):
             for key in RL_KEYS:
-                self._text(key, *_RL[key])
+                self._text(key)
             for key in CHOICES:
                 self._choice(key)
-            self._text('entropyCoef', *_RL['entropyCoef'])
+            self._text('entropyCoef')
             self._engine()
             self._package_box()
 
     def draw_more(self) -> None:
-        """Draw the settings around ``config.rl``."""
-        with ui.element('div').classes('cfg'):
-            for key in MORE_KEYS:
-                self._text(key, *_AROUND[key])
+        """Draw the settings around ``config.rl``, folded by what they are about; one that was changed is open."""
+        for title, keys in GROUPS.items():
+            with ui.element('details').classes('fold') as fold:
+                if any(key in self.values for key in keys):
+                    fold.props('open')
+                Text(title, 'summary')
+                with ui.element('div').classes('cfg'):
+                    for key in keys:
+                        self._switch(key) if KNOWN[key][1].annotation is bool else self._text(key)
+
+    def draw_cold_start(self) -> None:
+        """Draw the settings of the cold start."""
+        with ui.element('div').classes('cfg cold') as self._cold_fields:
+            for key in COLD_KEYS:
+                self._text(key)
+        self._cold_fields.set_visibility(self.cold_start)
+
+    def switch_cold_start(self, on: bool) -> Any:
+        """Learn from demonstrations first, or not."""
+        self.cold_start = on
+        self._cold_fields.set_visibility(on)
+        return self._on_change()
 
     # ------------------------------------------------------------------ values
 
@@ -85,20 +109,27 @@ class SettingsForm:
 
         What is no number stays text, so that the model refuses it with the name of its field.
         """
-        rl: dict[str, Any] = {}
-        around: dict[str, Any] = {}
-        for key, text in self.values.items():
-            box = self._boxes.get(key)
-            value = text if box is None else _number(text, integer=box.integer)
-            (rl if key in _RL else around)[key] = value
+        return nested(self.values, self.packages, cold_start=self.cold_start)
+
+    def draft(self) -> dict[str, Any]:
+        """Everything in the form, as it is kept for a reload: what is being typed too."""
+        values: dict[str, Any] = dict(self.values)
+        for key, box in self._boxes.items():
+            text = str(box.input.value or '').strip()
+            values.pop(key, None)
+            if text:
+                values[key] = text
         if self.packages:
-            rl['pipPackages'] = list(self.packages)
-        return {**around, 'rl': rl}
+            values['pipPackages'] = list(self.packages)
+        if self.cold_start:
+            values[COLD] = 'true'
+        return values
 
     @property
     def changed(self) -> int:
         """How many settings differ from the defaults."""
-        return len(self.values) + bool(self.packages)
+        cold = sum(key in COLD_KEYS for key in self.values)
+        return len(self.values) - (0 if self.cold_start else cold) + bool(self.packages)
 
     @property
     def refused_packages(self) -> bool:
@@ -107,30 +138,35 @@ class SettingsForm:
 
     def reset(self) -> Any:
         """Bring every setting back to its default."""
-        self.values.clear()
+        for key in [key for key in self.values if key not in COLD_KEYS]:
+            del self.values[key]
         self.packages.clear()
         self._package_input.value = ''
         for box in self._boxes.values():
+            if box.key in COLD_KEYS:
+                continue
             box.input.value = ''
             box.field.show_remark('')
             box.input.classes(remove='clamped')
         for key, choice in self._choices.items():
-            choice.show(str(_RL[key][1].default))
+            choice.show(_text(KNOWN[key][1].default))
         self._engine_select.value = 'auto'
         self._draw_packages()
         return self._on_change()
 
     def show(self, plan: PlanView, model: ModelInfo) -> None:
         """Show what a plan says of the settings: errors beside their fields, corrected values in place, presets."""
-        errors = {error.loc.removeprefix('rl.').split('.')[0]: error.msg for error in plan.errors}
+        errors = {_key(error.loc): error.msg for error in plan.errors}
         for key, box in self._boxes.items():
-            message = _wording(errors.get(key, ''), integer=box.integer)
+            message = wording(errors.get(key, ''), integer=box.integer)
             box.problem = message
             box.field.show_error(message)
             box.input.classes(add='refused') if message else box.input.classes(remove='refused')
             box.input.props['aria-invalid'] = 'true' if message else 'false'
-            box.input.props['placeholder'] = _placeholder(key, plan, model)
+            box.input.props['placeholder'] = placeholder(key, plan, model)
         self._engine_field.show_error(errors.get('generationEngine', ''))
+        picked = self._engine_select.value == 'auto' and plan.plan is not None
+        self._engine_field.end.set_text(f'uses {plan.plan.engine}' if picked and plan.plan else '')
         for note in plan.notes:
             self._correct(note.loc.removeprefix('rl.'), note.msg, plan)
 
@@ -138,9 +174,9 @@ class SettingsForm:
         box = self._boxes.get(key)
         if box is None or key not in self.values:
             return
-        if found := _CLAMP.fullmatch(message):
+        if found := CLAMP.fullmatch(message):
             word, given, kept, bounds = found.groups()
-            text, kept = f'{word} from {_plain(given)} · {_plain(bounds)}', _plain(kept)
+            text, kept = f'{word} from {plain(given)} · {plain(bounds)}', plain(kept)
         elif key in PLANNED and plan.plan is not None:
             text, kept = message, f'{getattr(plan.plan, PLANNED[key]):g}'
         else:
@@ -152,14 +188,16 @@ class SettingsForm:
 
     # ------------------------------------------------------------------ fields
 
-    def _text(self, key: str, name: str, info: FieldInfo) -> None:
+    def _text(self, key: str) -> None:
+        name, info = KNOWN[key]
         integer = int in (info.annotation, *get_args(info.annotation))
-        with Field(key, hint=_hint(name, info), classes='setting') as field:
+        with Field(key.removeprefix(f'{COLD}.'), hint=hint(name, info), classes='setting') as field:
             box = ui.input(value=self.values.get(key, '')).props('outlined dense hide-bottom-space')
             box.props['aria-label'] = key
             box.props['title'] = info.description or key
             box.props['inputmode'] = 'numeric' if integer else 'decimal'
         self._boxes[key] = _Box(key, field, box, integer)
+        box.on_value_change(self._on_typing)
         for event in ('blur', 'keydown.enter'):
             box.on(event, lambda: self._left(key), args=[])
         box.on('paste', lambda: self._left(key), args=[], js_handler='(e) => setTimeout(() => emit(), 50)')
@@ -179,23 +217,34 @@ class SettingsForm:
         return self._on_change()
 
     def _choice(self, key: str) -> None:
-        _, info = _RL[key]
-        with Field(key, hint=f'default {info.default}', classes='w2'):
-            choices = [Choice(value, value) for value in get_args(info.annotation)]
-            picked = self.values.get(key, str(info.default))
+        _, info = KNOWN[key]
+        self._segments(key, info, {value: value for value in get_args(info.annotation)}, 'w2')
+
+    def _switch(self, key: str) -> None:
+        self._segments(key, KNOWN[key][1], SWITCHES, '')
+
+    def _segments(self, key: str, info: FieldInfo, words: Mapping[str, str], classes: str) -> None:
+        default = _text(info.default)
+        with Field(key, hint=f'default {words[default]}', classes=classes) as field:
+            field.element.props['title'] = info.description or key
+            choices = [Choice(value, word) for value, word in words.items()]
             self._choices[key] = Segmented(
-                choices, picked, label=key, classes='mono', on_change=lambda value: self._pick(key, value)
+                choices,
+                self.values.get(key, default),
+                label=key,
+                classes='mono',
+                on_change=lambda value: self._pick(key, value),
             )
 
     def _pick(self, key: str, value: str) -> Any:
-        if value == str(_RL[key][1].default):
+        if value == _text(KNOWN[key][1].default):
             self.values.pop(key, None)
         else:
             self.values[key] = value
         return self._on_change()
 
     def _engine(self) -> None:
-        _, info = _RL['generationEngine']
+        _, info = KNOWN['generationEngine']
         with Field('generationEngine', hint='auto picks what this machine can run') as self._engine_field:
             select = ui.select(list(get_args(info.annotation)), value=self.values.get('generationEngine', 'auto'))
             select.props('outlined dense options-dense hide-bottom-space aria-label=generationEngine')
@@ -243,104 +292,12 @@ class SettingsForm:
                     cross.on('click', lambda package=package: self._remove_package(package), args=[])
 
 
-def read_packages(lines: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Read requirement lines one by one: ``(good in normal form, bad as typed, why each bad one is refused)``."""
-    good: list[str] = []
-    bad: list[str] = []
-    reasons: list[str] = []
-    for line in lines:
-        try:
-            good += parse_requirements([line])
-        except ValueError as error:
-            bad.append(line)
-            reason = str(error).partition('): ')[2] or str(error)
-            reasons.append(f'{line.strip()[:60]}: {reason}')
-    return good, bad, reasons
+def _text(value: Any) -> str:
+    """A value as the form holds it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a finished form would hold for these settings: the values that differ from the defaults, flat."""
-    plain = Settings().model_dump(mode='json', by_alias=True)
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if key != 'rl' and key in MORE_KEYS and value is not None and value != plain.get(key):
-            flat[key] = value
-    for key, value in dict(settings.get('rl', {})).items():
-        if key not in ('enabled', 'env') and value != plain['rl'].get(key):
-            flat[key] = value
-    return flat
-
-
-def _number(text: str, *, integer: bool) -> int | float | str:
-    try:
-        return int(text) if integer else float(text)
-    except ValueError:
-        return text
-
-
-def _wording(message: str, *, integer: bool) -> str:
-    """Pydantic's words for a wrong type, said for a person."""
-    if message.startswith('Input should be a valid'):
-        return 'A whole number is needed' if integer else 'A number is needed'
-    return message.replace('Input should be', 'Must be')
-
-
-def _hint(name: str, info: FieldInfo) -> str:
-    parts = []
-    if info.default is not None:
-        parts.append(
-            f'default {info.default:g}' if isinstance(info.default, int | float) else f'default {info.default}'
-        )
-    if name in BOUNDS:
-        low, high = BOUNDS[name]
-        parts.append(f'{low:g} to {high:g}')
-    else:
-        parts += _limits(info)
-    if name == 'max_completion_length':
-        parts = [parts[-1], 'default by model']
-    if name == 'max_steps':
-        parts = ['default 0: from tasks and epochs']
-    return ' · '.join(parts)
-
-
-def _limits(info: FieldInfo) -> list[str]:
-    metadata = [
-        *info.metadata,
-        *(item for part in get_args(info.annotation) for item in getattr(part, '__metadata__', ())),
-    ]
-    low = next((item.ge for item in metadata if isinstance(item, Ge)), None)
-    above = next((item.gt for item in metadata if isinstance(item, Gt)), None)
-    high = next((item.le for item in metadata if isinstance(item, Le)), None)
-    below = next((item.lt for item in metadata if isinstance(item, Lt)), None)
-    first = f'{low:g}' if low is not None else f'above {above:g}' if above is not None else ''
-    last = f'{high:g}' if high is not None else ''
-    if below is not None and not last:
-        return [f'from {first}'] if first else []
-    return [f'{first} to {last}'] if first and last else []
-
-
-def _placeholder(key: str, plan: PlanView, model: ModelInfo) -> str:
-    """What an empty field means, with this model."""
-    planned = plan.plan
-    preset = model.preset
-    known = {
-        'learningRate': preset.learning_rate,
-        'epochs': preset.epochs,
-        'temperature': preset.temperature,
-        'loraRank': preset.lora_rank,
-        'loraAlpha': preset.lora_alpha,
-        'maxCompletionLength': preset.max_completion_length,
-        'batchSize': planned.batch_size if planned else None,
-        'gradientAccumulationSteps': planned.accumulation if planned else None,
-        'maxSteps': planned.steps if planned else None,
-    }
-    value = known.get(key)
-    if value is None:
-        source = _RL.get(key) or _AROUND.get(key)
-        value = source[1].default if source else None
-    return '' if value is None else f'{value:g}' if isinstance(value, int | float) else str(value)
-
-
-def _plain(text: str) -> str:
-    """Numbers without a needless ``.0``."""
-    return re.sub(r'(\d+)\.0\b', r'\1', text)
+def _key(loc: str) -> str:
+    """The field of the form that an error is about."""
+    parts = loc.removeprefix('rl.').split('.')
+    return '.'.join(parts[:2]) if parts[0] == COLD else parts[0]

@@ -5,23 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from nicegui import run, ui
 
+from studio.estimates import card_footprint
+from studio.footprint import weight_bytes
 from studio.preflight import check_model
 from studio.ui.components.elements import Text, chip
 from studio.ui.components.fields import Field
-from studio.ui.components.wording import parameters
+from studio.ui.components.wording import parameters, size
 from trainer.errors import ConfigError
 from trainer.models import STARTER, ModelInfo, Preflight, find_model, offered_models
 
+DOWNLOADS: Final = 'Downloads at start'
+
 
 class ModelCards:
-    """The choice in one tab; ``picked`` is the id of the model."""
+    """The choice in one tab; ``picked`` is the id of the model, ``problem`` why it cannot be trained on tools.
 
-    def __init__(self, picked: str, on_change: Callable[[], Any]) -> None:
+    ``gpu``: whether this machine trains on one, which halves what weights take.
+    """
+
+    def __init__(self, picked: str, on_change: Callable[[], Any], *, gpu: bool) -> None:
         self.picked = picked
+        self.problem = ''
+        self._gpu = gpu
         self._on_change = on_change
         self._cards: dict[str, tuple[ui.element, ui.element]] = {}
         with ui.element('div').classes('models').props('role=radiogroup aria-label="Base model"'):
@@ -53,13 +62,26 @@ class ModelCards:
                 else:
                     chip('No RL', 'warn', icon='ban')
             with ui.element('dl'):
-                Text('Size', 'dt')
-                Text(parameters(model.parameters), 'dd')
-                Text('Disk', 'dt')
-                words, here = on_disk(model)
-                Text(words, 'dd', 'c-ok' if here else '')
+                for name, (words, classes) in self._facts(model).items():
+                    Text(name, 'dt')
+                    Text(words, 'dd', classes)
         self._cards[model.id] = (card, dot)
-        card.on('click', lambda: self._pick(model.id), args=[])
+        if model.supports_rl:
+            card.on('click', lambda: self._pick(model.id), args=[])
+        else:
+            card.classes('off').props('disabled aria-disabled=true')
+
+    def _facts(self, model: ModelInfo) -> dict[str, tuple[str, str]]:
+        """Name → words and classes."""
+        stored, need = weight_bytes(model, gpu=True), card_footprint(model, gpu=self._gpu)
+        words, here = on_disk(model)
+        if not here and stored and words == DOWNLOADS:
+            words = f'Download {size(stored)}'
+        return {
+            'Size': (f'{parameters(model.parameters)} · {size(stored)}' if stored else '–', ''),  # noqa: RUF001
+            'Memory': (f'about {size(need.total)}' if need else 'not known', ''),
+            'Disk': (words, 'c-ok' if here else ''),
+        }
 
     def _pick(self, id: str) -> Any:
         self._other.value = ''
@@ -78,6 +100,7 @@ class ModelCards:
 
     def _change(self, id: str) -> Any:
         self.picked = id
+        self.problem = ''
         self._field.show_error('')
         self._mark()
         with self._status:
@@ -99,7 +122,9 @@ class ModelCards:
             self._said.set_text(f'Tool calls can be read: yes{family}. {result.note}'.strip())
         else:
             self._said.set_text('Tool calls can be read: no.')
-            self._field.show_error(f'{result.problem}. {result.hint}'.strip())
+            self.problem = f'{result.problem}. {result.hint}'.strip()
+            self._field.show_error(self.problem)
+            await self._on_change()
 
     def _mark(self) -> None:
         for id, (card, dot) in self._cards.items():
@@ -125,7 +150,7 @@ def on_disk(model: ModelInfo) -> tuple[str, bool]:
     folder = hub_cache() / f'models--{model.source.replace("/", "--")}' / 'snapshots'
     if any(folder.glob('*/*.safetensors')):
         return 'On disk', True
-    return 'Downloads at start', False
+    return DOWNLOADS, False
 
 
 def hub_cache() -> Path:

@@ -11,14 +11,15 @@ from nicegui import ui
 
 from studio import health
 from studio.run_views import RunPage, RunQuery, RunView
-from studio.ui.components.dialogs import ask, opened_dialog
+from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import search_box
 from studio.ui.components.segmented import Choice, Segmented
-from studio.ui.components.wording import ago, duration, size
+from studio.ui.components.wording import ago, duration
 from studio.ui.layout import Shell
+from studio.ui.pages import runs_actions
 from studio.ui.pages.run_parts import StateChip
-from studio.ui.theme import toast
+from studio.ui.pages.runs_queue import QueueCard
 from trainer.events import RunState
 from trainer.models import MODELS
 
@@ -62,6 +63,7 @@ class RunsScreen:
         self.lines: list[_Line] = []
         self._pages_shown = (0, 0)
         with ui.element('div').classes('runlist'):
+            self.queue = QueueCard(studio, self.refresh)
             with ui.element('div').classes('runbar'):
                 search_box('Search runs', self.query.search, lambda text: self._go(search=text))
                 choices = [Choice(name, label) for name, (label, _) in GROUPS.items()]
@@ -86,13 +88,15 @@ class RunsScreen:
                 self.body = ui.element('tbody')
             self.none = Text('No run fits. Clear the search or the filter.', 'div', 't3 pad')
         self._show(found)
-        ui.timer(2.0, self.refresh, immediate=False)
+        ui.timer(2.0, self.refresh)
 
     async def refresh(self) -> None:
         """Read the page again and bring its lines up to date."""
         found = await background.io_bound(self.studio.runs.list, self.query)
-        if found is not None:
+        waiting = await background.io_bound(self.studio.runs.waiting)
+        if found is not None and waiting is not None:
             self._show(found)
+            self.queue.show(waiting)
 
     def _show(self, found: RunPage) -> None:
         if [line.id for line in self.lines] != [view.id for view in found.rows]:
@@ -178,8 +182,13 @@ class _Line:
             _item('Open', 'arrow-right', lambda: ui.navigate.to(f'/runs/{view.id}'))
             if view.can_start:
                 _item('Start', 'play', self._start)
+            if view.is_final:
+                more = view.state == 'finished'
+                _item('Resume with more steps' if more else 'Resume', 'play', self._resume)
+            if view.state == 'training' and not view.stopping:
+                _item('Checkpoint now', 'save', self._checkpoint)
             if view.can_stop:
-                _item('Stop', 'square', self._stop)
+                _item('Take out of the queue' if view.waiting else 'Stop', 'square', self._stop)
             _item('Rename', 'pencil', self._rename)
             _item('New run from this', 'copy', lambda: ui.navigate.to(f'/train?copy={view.id}'))
             if view.has_adapter:
@@ -191,20 +200,17 @@ class _Line:
         await background.io_bound(self._studio.runs.start, self.id)
         await self._screen.refresh()
 
-    def _stop(self) -> None:
-        ask(
-            f'Stop "{self.view.name}" at step {self.view.step}?',
-            'The adapter of the last finished step is kept. Rollouts in progress are dropped.',
-            action='Stop the run',
-            keep='Keep training',
-            icon='square',
-            on_yes=self._really_stop,
-        )
+    async def _stop(self) -> None:
+        await runs_actions.stop(self._studio, self.view, self._screen.refresh)
 
-    async def _really_stop(self) -> None:
-        await background.io_bound(self._studio.runs.stop, self.id)
-        self._studio.supervisor.wake()
-        await self._screen.refresh()
+    async def _resume(self) -> None:
+        await runs_actions.resume(self._studio, self.view, self._screen.refresh)
+
+    async def _checkpoint(self) -> None:
+        await runs_actions.checkpoint(self._studio, self.view, self._screen.refresh)
+
+    async def _delete(self) -> None:
+        await runs_actions.delete(self._studio, self.view, self._screen.refresh)
 
     def _rename(self) -> None:
         with opened_dialog('Rename the run', text='Its folder and links stay the same.') as dialog:
@@ -220,23 +226,6 @@ class _Line:
             with ui.element('div').classes('act'):
                 Button('Cancel', on_click=dialog.close)
                 Button('Rename', kind='pri', on_click=rename)
-
-    async def _delete(self) -> None:
-        taken = await background.io_bound(self._studio.runs.folder_bytes, self.id)
-        adapter = ' Its adapter goes too.' if self.view.has_adapter else ''
-        ask(
-            f'Delete "{self.view.name}"?',
-            f'Frees {size(taken or 0)}: metrics, rollouts and log.{adapter} This cannot be undone.',
-            action='Delete the run',
-            keep='Keep it',
-            icon='trash-2',
-            on_yes=self._really_delete,
-        )
-
-    async def _really_delete(self) -> None:
-        freed = await background.io_bound(self._studio.runs.delete, self.id)
-        toast(f'Deleted, {size(freed or 0)} freed')
-        await self._screen.refresh()
 
 
 def _cell(classes: str) -> Text:
