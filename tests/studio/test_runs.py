@@ -1,20 +1,17 @@
 """Runs: made with frozen copies, started once, one at a time, stopped whole, deleted whole."""
 
-import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
 
 import psutil
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from stand_in import ended, grandchildren, new_run, task, until
 
 from studio.launchers.devices import gpu_share
 from studio.runs import AlreadyStarted, RunQuery, StillActive
 from studio.services import Studio
-from studio.store.database import Database
 from trainer.errors import ConfigError, StoreError, TaskError
 from trainer.runfolder import CHECKPOINT
 
@@ -175,8 +172,8 @@ def test_what_a_run_wrote_can_be_read(open_studio: Open) -> None:
     names = [name for name in studio.runs.metric_names(run.id) if not name.startswith('machine/')]
     assert names == ['loss', 'rewards/TfcodeEnv/mean']
     assert studio.runs.metrics(run.id, ['loss', 'entropy'], after_step=6) == {'loss': ([7, 8], [1 / 7, 1 / 8])}
-    assert [event.type for event in studio.runs.events(run.id, types=['state', 'artifact'])] == [
-        'state', 'state', 'artifact', 'state'
+    assert [each.type for each in studio.runs.events(run.id, types=['state', 'artifact'])] == [
+        'state', 'state', 'artifact', 'artifact', 'state'
     ]  # fmt: skip
     heat = studio.runs.heatmap(run.id)
     assert [row.title for row in heat] == ['Task 0', 'Task 1']
@@ -315,11 +312,15 @@ def test_a_checkpoint_is_asked_for_while_there_is_something_to_save(open_studio:
 def test_a_deletion_that_fails_loses_nothing(open_studio: Open) -> None:
     studio = open_studio(watch=False)
     run = new_run(studio)
-    with pytest.raises(StoreError, match='busy'), ExitStack() as held:
-        connection = held.enter_context(closing(sqlite3.connect(studio.settings.home / 'studio.db')))
-        connection.execute('BEGIN IMMEDIATE')
-        studio.database = held.enter_context(closing(Database(studio.settings.database_url, busy_s=0.1)))
-        studio.runs._database = studio.database
+
+    def fail(_: object) -> None:
+        raise StoreError('The disk is full: nothing was saved')
+
+    event.listen(studio.database.engine, 'commit', fail)
+    with pytest.raises(StoreError, match='disk is full'):
         studio.runs.delete(run.id)
+    event.remove(studio.database.engine, 'commit', fail)
     assert studio.runs.get(run.id).name == run.name
-    assert studio.runs.folder(run.id).tasks()
+    assert len(studio.runs.folder(run.id).tasks()) == 2
+    studio.runs.delete(run.id)
+    assert not list(studio.settings.runs_folder.iterdir())

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from stand_in import STUB, ended, grandchildren, new_run, until
 
+from studio.launchers import tree
 from studio.launchers.local import child_environment
 from studio.services import Studio
 from trainer.errors import ConfigError
@@ -227,3 +228,23 @@ def test_a_launch_that_was_cut_short_does_not_block(open_studio: Open, monkeypat
     studio.start()
     assert 'cut short' in ended(studio, run.id).reason
     assert studio.runs.active() is None
+
+
+def test_how_it_ended_is_told_on_a_full_disk(tmp_path: Path) -> None:
+    """The waiting parent has taken the room for exit.json before the trainer could fill the disk."""
+    full = tmp_path / 'full'
+    full.mkdir()
+    wait = Path(tree.__file__).with_name('wait.py')
+    fill = f'head -c 10000000 /dev/zero > {full}/filled; exit 7'
+    script = (
+        f'{sys.executable} -I -S {wait} {full} sh -c "{fill}"; '
+        f'for _ in $(seq 200); do [ -e {full}/exit.json ] && break; sleep 0.1; done; cat {full}/exit.json'
+    )
+    done = subprocess.run(
+        ['bwrap', '--dev-bind', '/', '/', '--size', '65536', '--tmpfs', str(full), 'sh', '-c', script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert json.loads(done.stdout)['code'] == 7, done.stderr

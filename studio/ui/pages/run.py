@@ -13,12 +13,12 @@ from studio.document_views import NotFound
 from studio.run_views import RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.charts import ChartSpec, View
-from studio.ui.components.dialogs import ask
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
+from studio.ui.pages import runs_actions
 from studio.ui.pages.run_charts import Charts
 from studio.ui.pages.run_heat import HeatCard
 from studio.ui.pages.run_parts import (
@@ -100,6 +100,9 @@ class RunScreen:
                 kind='hide-s',
                 on_click=lambda: ui.navigate.to(f'/train?copy={self.id}'),
             )
+            self.resume_button = Button('Resume', icon='play', on_click=self._resume)
+            self.checkpoint_button = Button('Checkpoint', icon='save', kind='hide-s', on_click=self._checkpoint)
+            self.checkpoint_button.props['title'] = 'Write a checkpoint when this step is done'
             self.stop_button = Button('Stop', icon='square', kind='dan', on_click=self._stop)
 
     def _body(self, view: RunView, more: Sequence[ChartSpec]) -> None:
@@ -189,10 +192,11 @@ class RunScreen:
     def _show_view(self, view: RunView) -> None:
         self.chip.show(view)
         self.start_button.set_visibility(view.can_start)
+        self.resume_button.set_visibility(view.is_final and view.state != 'finished')
+        self.checkpoint_button.set_visibility(view.state == 'training' and not view.stopping)
         self.stop_button.set_visibility(view.can_stop or view.stopping)
-        if view.stopping:
-            self.stop_button.disable('The trainer is saving what it has')
-            self.stop_button.set_text('Stopping')
+        self.stop_button.off('The trainer is saving what it has' if view.stopping else '')
+        self.stop_button.set_text('Stopping' if view.stopping else 'Stop')
         self.again.set_visibility(view.state in ('finished', 'stopped'))
         self.download.set_visibility(view.has_adapter)
 
@@ -232,24 +236,19 @@ class RunScreen:
 
     async def _stop(self) -> None:
         view = await background.io_bound(self.studio.runs.get, self.id)
-        if view is None or not view.can_stop:
-            return
-        text = 'The adapter of the last finished step is kept. Rollouts in progress are dropped.'
-        if view.waiting:
-            text = 'It has not begun. Nothing is lost but its place in the queue.'
-        ask(
-            f'Stop the run at step {view.step}?',
-            text,
-            action='Stop the run',
-            keep='Keep training',
-            icon='square',
-            on_yes=self._really_stop,
-        )
+        if view is not None and view.can_stop:
+            await runs_actions.stop(self.studio, view, self._tick)
 
-    async def _really_stop(self) -> None:
-        self.stop_button.disable('Stopping')
-        await background.io_bound(self.studio.runs.stop, self.id)
-        self.studio.supervisor.wake()
+    async def _checkpoint(self) -> None:
+        view = await background.io_bound(self.studio.runs.get, self.id)
+        if view is not None:
+            await runs_actions.checkpoint(self.studio, view, self._tick)
+
+    async def _resume(self) -> None:
+        view = await background.io_bound(self.studio.runs.get, self.id)
+        if view is not None and view.is_final:
+            self.timer.interval = 1.0
+            await runs_actions.resume(self.studio, view, self._tick)
 
 
 def _missing(error: NotFound) -> None:

@@ -36,10 +36,10 @@ async def stop(studio: Studio, view: RunView, after: After) -> None:
         studio.supervisor.wake()
         await after()
 
-    title = f'Take "{view.name}" out of the queue?' if view.waiting else f'Stop "{view.name}" at step {saved.step}?'
+    title = f'Take "{view.name}" out of the queue?' if view.waiting else f'Stop the run at step {saved.step}?'
     ask(
         title,
-        what_is_kept(view, saved),
+        what_is_kept(view, saved) if view.waiting else f'"{view.name}". {what_is_kept(view, saved)}',
         action='Take it out' if view.waiting else 'Stop the run',
         keep='Keep it' if view.waiting else 'Keep training',
         icon='square',
