@@ -58,7 +58,7 @@ def verdict_details(verdict: Verdict) -> None:
                         label='passed' if item.passed else 'failed',
                     )
                     Text(item.name.removeprefix(shared), classes='ell').props['title'] = item.name
-                    if item.detail and not item.passed:
+                    if item.detail not in ('', verdict.reason) and not item.passed:
                         Text(item.detail, classes='m ell').props['title'] = item.detail
         if len(verdict.items) > _ITEMS:
             Text(f'… {len(verdict.items) - _ITEMS} more', 'p', 'hint')

@@ -213,7 +213,8 @@ class _Editor:
         shown = (
             self._problems if self._draft.title.strip() else (FieldError(loc='title', msg=NO_TITLE), *self._problems)
         )
-        self._listed.show(shown)
+        view = self._draft.view
+        self._listed.show(shown, offered=view.version if view.status == 'published' else None)
         self._show_state()
 
     def _reveal(self, loc: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from trainer.checkers import (
     FileExistsConfig,
     Pytest,
     PytestConfig,
+    Script,
     ScriptConfig,
 )
 from trainer.errors import CheckerError
@@ -37,6 +39,13 @@ CONFIGS: Final[dict[str, type[CheckerConfig]]] = {
     'script': ScriptConfig,
 }
 BLANK_CHECKER: Final[Mapping[str, Any]] = {'type': 'exit_code', 'config': {'command': ''}}
+_UNFILLED: Final[Mapping[str, Mapping[str, Any]]] = {
+    'exit_code': {'command': ''},
+    'file_exists': {'paths': []},
+    'pytest': {'test_paths': []},
+    'script': {'script': ''},
+}
+"""What each type needs, still empty: its problem then says what to write."""
 _NAMED: Final = 4
 
 
@@ -124,6 +133,8 @@ class CheckerBlock:
         if weakness:
             note(weakness, 'warn', icon='triangle-alert', lead='Easy to game.')
         files = self._draft.raw.get('setup_files') or {}
+        if why := why_not_run(made, files):
+            note(why, 'warn', icon='triangle-alert', lead='It cannot run yet.')
         if made.config.protect == () and files:
             self._warn_of_nothing_protected()
         kept = protected_files(made, files)
@@ -184,11 +195,26 @@ class CheckerBlock:
         files = self._draft.raw.get('setup_files') or {}
         if kind == 'pytest' and not own and (tests := [path for path in files if _is_test(path)]):
             own = {'test_paths': tests}
-        self._on_swap({'type': kind, 'config': own | shared})
+        self._on_swap({'type': kind, 'config': {**_UNFILLED[kind], **own, **shared}})
         lost = [name for name, value in before['config'].items() if name not in SHARED and value not in ('', [])]
         if lost:
             words = f'The checker is {kind} now; the settings of {before["type"]} are kept aside'
             theme.toast(words, undo=lambda: self._on_swap(before))
+
+
+def why_not_run(checker: Any, files: Mapping[str, str]) -> str:
+    """What a valid checker still lacks: a setup file that it names, or a script that Python can read."""
+    try:
+        checker.rests_on(files)
+        if isinstance(checker, Script):
+            ast.parse(checker.config.script)
+    except CheckerError as error:
+        return f'{error.message[0].upper()}{error.message[1:]}. {error.hint}'
+    except SyntaxError as error:
+        return f'Line {error.lineno} of the script is not Python: {error.msg}.'
+    except (RecursionError, MemoryError):
+        return 'The script is nested too deeply for Python to read.'
+    return ''
 
 
 def protected_files(checker: Any, files: Mapping[str, str]) -> list[str]:

@@ -20,20 +20,25 @@ class ProblemList:
     def __init__(self, on_pick: Callable[[str], Any]) -> None:
         self._on_pick = on_pick
         self.shown: tuple[FieldError, ...] = ()
+        self._offered: int | None = None
         self._box = ui.element('div').classes('vs').props('role=status')
 
-    def show(self, problems: Sequence[FieldError]) -> None:
-        """Show these; drawn only when they differ, so that the focus stays on a line while others are solved."""
-        if tuple(problems) == self.shown:
+    def show(self, problems: Sequence[FieldError], *, offered: int | None = None) -> None:
+        """Show these; drawn only when they differ, so that the focus stays on a line while others are solved.
+
+        ``offered`` is the version that a published task offers to runs meanwhile.
+        """
+        if (tuple(problems), offered) == (self.shown, self._offered):
             return
-        self.shown = tuple(problems)
+        self.shown, self._offered = tuple(problems), offered
         self._box.clear()
         if not problems:
             return
         with self._box, ui.element('div').classes('note problems'):
             Icon('info', 'ic-s')
             with ui.element('div'):
-                Text(f'{plural(len(problems), "problem")} to solve before this can be published', 'b')
+                rest = f'; until then runs are given v{offered}' if offered else ' before this can be published'
+                Text(f'{plural(len(problems), "problem")} to solve{rest}', 'b')
                 with ui.element('ul'):
                     for problem in problems[:SHOWN_PROBLEMS]:
                         self._draw(problem)

@@ -82,7 +82,7 @@ class VariantsPreview:
         if not rows:
             with ui.element('div').classes('nothing'):
                 Icon('layers', 'ic-l t3')
-                Text('Give values to the placeholders: every variant is shown here before anything is made.')
+                Text('Give values to the placeholders. Every variant is shown here before anything is made.')
             return
         with ui.element('ul').classes('variants').props('role=list aria-label=Variants'):
             for variant in rows:
