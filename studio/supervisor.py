@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from sqlmodel import Session, col, select
@@ -205,6 +206,12 @@ class Supervisor:
             release(session, row.id)
         for key in [key for key in self._since if key[0] == row.id]:
             del self._since[key]
+        self._sweep(self._runs.folder(row.id).path)
+
+    def _sweep(self, folder: Path) -> None:
+        """Remove what a run that died left half done: checkpoints it was writing, sandboxes it was using."""
+        for path in (*folder.glob('.*.partial'), *folder.glob('*/.*.partial')):
+            shutil.rmtree(path, ignore_errors=True)
         for path in sweep_leftovers():
             _log.info('%s was left by a dead process and is removed', path)
 

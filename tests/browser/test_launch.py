@@ -69,7 +69,6 @@ def test_a_half_filled_form_outlives_a_reload(server: Server, page: Page) -> Non
     """Case E1: also what is still being typed; what is out of bounds is clamped and said."""
     ready(page, server)
     page.get_by_label('Name of the run').fill('A long night')
-    page.get_by_role('radio', name=re.compile('^Qwen3-1.7B')).click()
     page.get_by_role('switch', name='SFT cold start').press('Space')
     expect(page.get_by_text('32 tasks with solutions to learn from')).to_be_visible()
     page.get_by_text('Evaluation and checkpoints').click()
@@ -80,6 +79,8 @@ def test_a_half_filled_form_outlives_a_reload(server: Server, page: Page) -> Non
     expect(page.get_by_role('button', name='Start training')).to_be_disabled()
     set_to(page, 'saveEvery', '5')
     expect(page.get_by_role('button', name='Start training')).to_be_enabled()
+    page.get_by_role('radio', name=re.compile('^Qwen3-1.7B')).click()
+    expect(page.get_by_text('Download first.')).to_be_visible()
     page.get_by_label('entropyCoef', exact=True).press_sequentially('0.07')
     expect(page.get_by_label('entropyCoef', exact=True)).to_have_value('0.07')
     page.wait_for_timeout(500)
@@ -98,6 +99,21 @@ def test_a_half_filled_form_outlives_a_reload(server: Server, page: Page) -> Non
     expect(page.get_by_role('group', name='Memory')).to_contain_text('GB')
 
 
+def test_one_step_can_be_measured_and_given_up(server: Server, page: Page) -> None:
+    """A real run of one step; it stays in the list."""
+    ready(page, server)
+    page.get_by_role('button', name='Measure one step').click()
+    expect(page.get_by_text('Measuring: training')).to_be_visible()
+    page.get_by_role('group', name='Time').get_by_role('button', name='Cancel').click()
+    expect(page.get_by_role('button', name='Measure one step')).to_be_enabled()
+    assert names(server) == ['Measure Starter']
+
+
+def names(server: Server) -> list[str]:
+    """Names of the runs there are."""
+    return sorted(RunFolder(path).config().name for path in (server.home / 'runs').iterdir())
+
+
 def test_two_tabs_start_one_run(server: Server, browser: Browser, new_page: NewPage) -> None:
     """Case C5: clicks in both at once make one run, the second is told which; another waits behind it."""
     context = browser.new_context(viewport={'width': 1440, 'height': 900})
@@ -112,7 +128,7 @@ def test_two_tabs_start_one_run(server: Server, browser: Browser, new_page: NewP
         tab.wait_for_url(re.compile(r'/runs/\w+$'))
     assert first.url == second.url
     expect(second.get_by_text('was started already')).to_be_visible()
-    assert len(list((server.home / 'runs').iterdir())) == 1
+    assert len(names(server)) == 2, 'one, and the measured step'
 
     for name in ('Two', 'Three', 'Four'):
         ready(first, server)

@@ -112,13 +112,6 @@ def _works_below(process: psutil.Process, root: str) -> bool:
         return False
 
 
-def test_the_studio_is_closed_and_opened(case: Case, open_studio: Open) -> None:
-    """As far as runs go, a studio that is killed differs from one that is closed in nothing but the next test."""
-    case.studio.stop()
-    assert case.claim.alive
-    case.go_on(open_studio('--steps', '4', '--interval', '0'))
-
-
 SERVER = """
 import sys, time
 from pathlib import Path
@@ -160,6 +153,7 @@ def test_the_child_is_killed(case: Case) -> None:
     os.kill(case.claim.pid, signal.SIGKILL)
     done = ended(case.studio, case.works.id)
     assert (done.state, done.reason) == ('failed', 'killed by SIGKILL, likely out of memory')
+    until(lambda: not list(case.folder().checkpoints.glob('.*')))
     case.the_waiting_run_has_its_turn(case.studio)
 
 
