@@ -69,8 +69,10 @@
     const free = event.target === document.body || event.target.matches?.("button");
     const menu = event.target.closest?.(".q-menu") ?? (free ? [...document.querySelectorAll(".q-menu")].pop() : null);
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step || !menu || menu.querySelector("input")) return;
-    const items = [...menu.querySelectorAll('.q-item[tabindex="0"]')];
+    if (!step || !menu) return;
+    const items = [...menu.querySelectorAll('[role^="menuitem"], .q-item[tabindex="0"]')].filter(
+      (one) => one.getClientRects().length && one.getAttribute("aria-disabled") !== "true",
+    );
     if (!items.length) return;
     event.preventDefault();
     const at = items.indexOf(document.activeElement);

@@ -93,15 +93,3 @@
     true,
   );
 })();
-
-// Arrow keys move inside a menu, as in any menu; its first entry takes the focus when it opens.
-document.addEventListener("keydown", (event) => {
-  const menu = event.target.closest?.(".q-menu");
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (!menu || !step) return;
-  const all = [...menu.querySelectorAll('[role^="menuitem"], .q-item[tabindex]')].filter((one) => one.getClientRects().length);
-  if (!all.length) return;
-  event.preventDefault();
-  const at = all.indexOf(document.activeElement);
-  all[at < 0 ? (step > 0 ? 0 : all.length - 1) : (at + step + all.length) % all.length].focus();
-});

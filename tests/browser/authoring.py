@@ -92,10 +92,11 @@ def tab_to(page: Page, name: str, *, back: bool = False) -> None:
 
 def menu_pick(page: Page, name: str) -> None:
     """Pick from the open menu by its arrow keys and Enter."""
-    page.locator('.q-menu .q-item').first.wait_for()
-    for _ in range(20):
+    page.locator('.q-menu .q-item', has_text=name).wait_for()
+    deadline, reached = time.monotonic() + 30, ''
+    while not reached.startswith(name):
+        assert time.monotonic() < deadline, f'the focus is at {reached!r}'
         page.keyboard.press('ArrowDown')
-        if page.evaluate('document.activeElement.textContent').startswith(name):
-            page.keyboard.press('Enter')
-            return
-    raise AssertionError(f'{name!r} is not in the menu')
+        reached = page.evaluate('document.activeElement.textContent')[:60]
+        time.sleep(0.05)
+    page.keyboard.press('Enter')

@@ -116,7 +116,10 @@ def test_a_block_that_is_missing_is_offered_and_one_that_is_there_is_greyed(serv
     menu = page.locator('.q-menu')
     expect(menu.locator('.q-item', has_text='RL Task')).to_contain_text('Once per task')
     expect(menu.locator('.q-item', has_text='RL Task')).to_have_attribute('aria-disabled', 'true')
-    menu_pick(page, 'RL Checker')
+    for key, title in (('ArrowDown', 'RL Checker'), ('ArrowDown', 'Reference'), ('ArrowUp', 'RL Checker')):
+        page.keyboard.press(key)
+        expect(menu.locator('.q-item:focus')).to_contain_text(title)
+    page.keyboard.press('Enter')
     expect(checker_code(page)).to_be_focused()
     until_draft(server, task_id, lambda draft: draft.get('checker') == {'type': 'exit_code', 'config': {'command': ''}})
 
