@@ -227,6 +227,7 @@ def test_the_prompt_keeps_its_bytes_and_its_preview_is_text(server: Server, page
     until_draft(server, task_id, lambda draft: draft['prompt'] == text + '{x}')
     page.get_by_role('radio', name='Preview').click()
     preview = page.get_by_label('Prompt preview')
+    expect(preview).to_be_visible()
     expect(preview.locator('strong')).to_have_text('one')
     expect(preview.locator('li code')).to_have_text('two')
     expect(preview).to_contain_text('<img src=x')

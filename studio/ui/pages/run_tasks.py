@@ -123,7 +123,7 @@ def _draw_head(reading: _Reading, title: str) -> None:
 def _draw_task(frozen: TaskFile) -> None:
     spec = frozen.task_spec
     with panel('RL Task', icon='list-checks'), ui.element('div').classes('pad-card vs vs-3'):
-        with ui.element('div').classes('md'):
+        with ui.element('div').classes('marked'):
             markdown_view(spec.prompt)
         with ui.element('details'):
             Text('Source, byte for byte', 'summary')
