@@ -27,6 +27,10 @@ class Cell(NamedTuple):
     n: int
     errors: int
 
+    def plus(self, other: Cell) -> Cell:
+        """Both together."""
+        return Cell(self.total + other.total, self.scored + other.scored, self.n + other.n, self.errors + other.errors)
+
     @property
     def mean(self) -> float | None:
         """Mean reward; ``None`` where nothing was scored."""
@@ -77,8 +81,7 @@ class HeatGrid:
         """Count new attempts in."""
         for task, step, cell in rows:
             known = self._cells.setdefault(task, {})
-            before = known.get(step, Cell(0.0, 0, 0, 0))
-            known[step] = Cell(*(old + new for old, new in zip(before, cell, strict=True)))
+            known[step] = known[step].plus(cell) if step in known else cell
         steps = [step for _, step, _ in rows]
         if steps:
             self.first = min(steps) if self.last < 0 else min(self.first, *steps)

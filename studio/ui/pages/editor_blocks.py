@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from nicegui import events, ui
@@ -228,7 +229,7 @@ class Blocks:
         for kind, (title, _, meaning) in WORDS.items():
             why_not = 'One per task: add an alternative' if kind == 'reference' and kind in kinds else ''
             meaning = f'Steps that {meaning}'
-            entries.append(Entry(title, meaning, 'video', lambda kind=kind: self._add_solution(kind), why_not))
+            entries.append(Entry(title, meaning, 'video', partial(self._add_solution, kind), why_not))
         return entries
 
     def add(self, fields: Mapping[str, Any]) -> None:

@@ -249,7 +249,7 @@ class Draft:
         self.topics: tuple[str, ...] = held['topics']
         self.notes: str = held['notes']
         self.solutions: tuple[Solution, ...] = held['solutions']
-        self.raw: dict[str, Any] = held['task_spec']
+        self.raw = held['task_spec']
 
     def _set(self, state: State, message: str = '') -> None:
         self.state, self.message = state, message

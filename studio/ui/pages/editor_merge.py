@@ -35,8 +35,7 @@ def merge(base: Any, mine: Any, theirs: Any, where: str = '') -> tuple[Any, tupl
     whole: dict[str, Any] = {}
     clashes: list[str] = []
     for key in dict.fromkeys([*theirs, *mine]):
-        sides = (side.get(key, _GONE) for side in (base, mine, theirs))
-        value, found = merge(*sides, _join(where, key))
+        value, found = merge(base.get(key, _GONE), mine.get(key, _GONE), theirs.get(key, _GONE), _join(where, key))
         clashes += found
         if value is not _GONE:
             whole[key] = value

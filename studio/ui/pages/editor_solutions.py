@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from nicegui import ui
@@ -100,7 +101,7 @@ class SolutionList:
             menu.classes('menu')
             for kind, (name, _, _) in WORDS.items():
                 if kind != now and not (kind == 'reference' and kind in kinds):
-                    self._item('repeat', f'Make it the {name.lower()}', lambda kind=kind: self._turn_into(index, kind))
+                    self._item('repeat', f'Make it the {name.lower()}', partial(self._turn_into, index, kind))
             if index:
                 self._item('arrow-up', 'Move up', lambda: self._swap(index, index - 1))
             if index + 1 < len(self._draft.solutions):
@@ -139,7 +140,7 @@ class SolutionList:
                 for icon, word, to in (('arrow-up', 'up', number - 1), ('arrow-down', 'down', number + 1)):
                     if 0 <= to < len(solution.steps):
                         label = f'Move step {number + 1} {word}'
-                        self._act(icon, label, lambda to=to: self._move(index, number, to))
+                        self._act(icon, label, partial(self._move, index, number, to))
                 self._act('trash-2', f'Delete step {number + 1}', lambda: self._delete_step(index, number))
                 if opened:
                     self._act('check', f'Close step {number + 1}', self._close)

@@ -106,7 +106,7 @@ class HealthStrip(ui.element):
         self.classes('health').props('role=list aria-label="Run health" aria-live=polite')
         self.set_visibility(False)
         self._run_id = run_id
-        self._shown: list[tuple[str, str, str]] = []
+        self._shown: Sequence[tuple[str, str, str]] = ()
         self._texts: list[tuple[Text, Text]] = []
         self._told_at = 0.0
 
