@@ -62,7 +62,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return;
     const key = event.key.toLowerCase();
-    if (typing(event.target) || document.querySelector(".q-dialog__inner")) return;
+    if (typing(event.target) || document.querySelector(".q-dialog__inner, .q-menu")) return;
     if (Date.now() - going < 1200) {
       going = 0;
       press(event, `[data-go="${CSS.escape(key)}"]`);

@@ -32,6 +32,10 @@ TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-al
 logger = logging.getLogger(__name__)
 
 
+# Quasar calls the entries of its menus list items, which a menu cannot hold.
+ui.menu_item.default_props('role=menuitem')
+
+
 def serve_assets() -> None:
     """Serve fonts, styles and icons, and link the styles from every page."""
     app.add_static_files('/assets/css/fonts', ASSETS / 'fonts')

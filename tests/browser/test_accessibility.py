@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from live_server import Server, start_server, stop_server
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from studio import samples
 from studio.launchers import LocalLauncher
@@ -26,10 +27,17 @@ expect.set_options(timeout=20_000)
 NewPage = Callable[..., Page]
 Show = Callable[[Page], None]
 LEARNER = Path(__file__).parent.parent / 'studio' / 'learner.py'
+HOLLOW: dict[str, Any] = {
+    'title': 'Hollow',
+    'task_spec': {'prompt': 'Anything, {n} times.', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}},
+}
+CONFLICT = HOLLOW | {'task_spec': HOLLOW['task_spec'] | {'prompt': 'Something.'}}
 RULES: dict[str, Any] = {
     'resultTypes': ['violations'],
     'runOnly': ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
 }
+COLOURS: dict[str, Any] = {'resultTypes': ['violations'], 'runOnly': ['color-contrast']}
+SWITCH = '(theme) => ["light", "dark"].map((one) => document.body.classList.toggle(`body--${one}`, one === theme))'
 STILL = '() => document.getAnimations().every((one) => one.playState !== "running" || one.effect.getTiming().iterations > 9)'  # noqa: E501
 
 
@@ -40,8 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     studio = Studio(Settings(home=home), launcher=LocalLauncher((sys.executable, str(LEARNER))))
     train, held_out = samples.load_tutorial(studio.documents)
     studio.documents.create(raw={'prompt': '', 'checker': {'type': 'script', 'config': {}}}, topics=('shell',))
-    hollow = {'prompt': 'Anything.', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}}
-    failing = studio.documents.create(parse_task({'title': 'Hollow', 'task_spec': hollow})[0], status='published')
+    failing = studio.documents.create(parse_task(HOLLOW)[0], status='published')
     for id in (train[0], failing.id):
         studio.certificates.run(id)
     studio.start()
@@ -71,6 +78,21 @@ def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     stop_server(running)
 
 
+@pytest.fixture(scope='module')
+def profile(browser: Browser) -> Iterator[BrowserContext]:
+    """One browser profile for the module: scripts and styles are fetched and compiled once."""
+    context = browser.new_context(viewport={'width': 1440, 'height': 900}, reduced_motion='reduce')
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(new_page: NewPage, profile: BrowserContext) -> Iterator[Page]:
+    page = new_page(context=profile)
+    yield page
+    page.close()
+
+
 def ready(page: Page, url: str) -> None:
     page.set_default_timeout(30_000)
     page.goto(url)
@@ -78,12 +100,14 @@ def ready(page: Page, url: str) -> None:
     expect(page.get_by_role('heading', level=1)).to_have_count(1)
 
 
-def faults(page: Page) -> list[str]:
-    """What axe-core calls serious or critical, one line a rule; the page has come to rest before."""
+def faults(page: Page, within: str = '', *, dark: bool = False) -> list[str]:
+    """What axe-core calls serious or critical, one line an element; in the dark only colours can differ."""
+    theme = 'dark' if dark else 'light'
+    page.evaluate(SWITCH, theme)
     page.wait_for_function(STILL)
-    found = Axe().run(page, options=RULES).response['violations']
+    found = Axe().run(page, context=within or None, options=COLOURS if dark else RULES).response['violations']
     return [
-        f'{one["id"]}: {node["target"]} {node["html"][:160]} {node.get("failureSummary", "")[:200]}'
+        f'{theme} {one["id"]}: {node["target"]} {node["html"][:160]} {node.get("failureSummary", "")[:200]}'
         for one in found
         if one['impact'] in ('serious', 'critical')
         for node in one['nodes'][:4]
@@ -94,22 +118,39 @@ def faults(page: Page) -> list[str]:
 
 
 def nothing(page: Page) -> None:
-    page.wait_for_timeout(300)
+    page.wait_for_load_state('networkidle')
 
 
-def table(page: Page) -> None:
+def bulk_bar(page: Page) -> None:
     page.locator('.tasks .q-checkbox').nth(1).click()
     expect(page.locator('.bulk')).to_be_visible()
+
+
+def bulk_export(page: Page) -> None:
+    page.locator('.bulk').get_by_role('button', name='Export').click()
+    expect(page.get_by_role('menuitem', name='Harbor')).to_be_visible()
+
+
+def topics(page: Page) -> None:
+    page.locator('.bulk').get_by_role('button', name='Topics').click()
+    expect(page.get_by_label('Topics to add')).to_be_visible()
 
 
 def filters(page: Page) -> None:
     page.get_by_role('button', name='Filter: Topic').click()
     expect(page.get_by_role('menuitemradio').first).to_be_visible()
+    expect(page.get_by_label('Find in Topic')).to_be_focused()
 
 
 def row_menu(page: Page) -> None:
     page.get_by_role('button', name=re.compile('More actions for')).first.click()
     expect(page.get_by_role('menuitem', name='Duplicate')).to_be_visible()
+
+
+def exporting(page: Page) -> None:
+    row_menu(page)
+    page.get_by_role('menuitem', name='Export').click()
+    expect(page.get_by_role('dialog', name='Export 1 task')).to_be_visible()
 
 
 def palette(page: Page) -> None:
@@ -124,13 +165,14 @@ def keys(page: Page) -> None:
 
 def importing(page: Page) -> None:
     page.get_by_role('button', name='Import').first.click()
-    expect(page.locator('.q-dialog__inner')).to_be_visible()
+    expect(page.get_by_role('dialog', name='Import tasks')).to_be_visible()
 
 
-def topics(page: Page) -> None:
-    table(page)
-    page.locator('.bulk').get_by_role('button', name='Topics').click()
-    expect(page.get_by_label('Topics to add')).to_be_visible()
+def import_preview(page: Page) -> None:
+    importing(page)
+    page.get_by_label('Or paste it').fill('\n'.join([json.dumps(CONFLICT), json.dumps(HOLLOW), '{"prompt": ']))
+    page.get_by_role('button', name='Preview').click()
+    expect(page.locator('.report tbody tr')).to_have_count(3)
 
 
 def nothing_found(page: Page) -> None:
@@ -138,39 +180,43 @@ def nothing_found(page: Page) -> None:
     expect(page.locator('.nothing')).to_be_visible()
 
 
-def task(page: Page, title: str) -> None:
-    page.get_by_label('Search title, prompt, file name or command').fill(title)
+def editor(page: Page) -> None:
+    page.get_by_label('Search title, prompt, file name or command').fill('Hollow')
     expect(page.locator('.tasks [data-row]')).to_have_count(1)
     page.locator('.tasks [data-row]').click()
-    expect(page.get_by_label('Title', exact=True)).to_be_visible()
-    page.wait_for_timeout(500)
-
-
-def editor(page: Page) -> None:
-    task(page, 'Hollow')
     expect(page.locator('section[aria-label="Certificate"]')).to_contain_text('Failed')
+
+
+def editor_menu(page: Page) -> None:
+    page.get_by_role('button', name='More actions').click()
+    expect(page.get_by_role('menuitem').first).to_be_visible()
 
 
 def editor_with_problems(page: Page) -> None:
     page.get_by_role('link', name='Untitled task').click()
-    expect(page.get_by_label('Title', exact=True)).to_be_visible()
     expect(page.locator('.problems')).to_be_visible()
 
 
 def editor_as_json(page: Page) -> None:
-    editor(page)
     page.get_by_role('button', name='JSON').click()
     expect(page.get_by_label('task_spec as JSON')).to_be_visible()
 
 
 def playground(page: Page) -> None:
-    editor(page)
     box = page.get_by_label('Command or path')
     box.fill('echo hello > a.txt; ls')
     box.press('Enter')
-    expect(page.locator('.term .entry').last).to_contain_text('exit', timeout=20_000)
+    expect(page.locator('.term .entry').last).to_contain_text('exit')
     page.keyboard.press('Control+Enter')
-    expect(page.locator('.verd .vb')).to_be_visible(timeout=30_000)
+    expect(page.locator('.verd .vb')).to_be_visible()
+
+
+def variants(page: Page) -> None:
+    editor(page)
+    page.goto(f'{page.url.rstrip("/")}/variants')
+    page.wait_for_function('window.did_handshake')
+    page.get_by_label('Values of n', exact=True).fill('6..8')
+    expect(page.get_by_role('list', name='Variants').get_by_role('button')).to_have_count(3)
 
 
 def run(page: Page) -> None:
@@ -186,66 +232,67 @@ def rollout(page: Page) -> None:
     expect(page.get_by_text('Ended because').first).to_be_visible()
 
 
-VIEWS: dict[str, tuple[str, Show]] = {
-    'library': ('/', table),
-    'filter menu': ('/', filters),
-    'row menu': ('/', row_menu),
-    'nothing found': ('/', nothing_found),
-    'palette': ('/', palette),
-    'keys': ('/', keys),
-    'import': ('/', importing),
-    'topics': ('/', topics),
-    'editor': ('/', editor),
-    'editor with problems': ('/?status=draft', editor_with_problems),
-    'editor as JSON': ('/', editor_as_json),
-    'playground': ('/', playground),
-    'templates': ('/templates', nothing),
-    'launch': ('/train', nothing),
-    'runs': ('/runs', nothing),
-    'run': ('/runs', run),
-    'rollout': ('/runs', rollout),
-    'adapters': ('/adapters', nothing),
-    'models': ('/models', nothing),
-    'settings': ('/settings', nothing),
-    'no such page': ('/none', nothing),
-}
+POPUP, DIALOG = '.q-menu', '.q-dialog__inner'
+PLACES: dict[str, tuple[str, list[tuple[Show, str]]]] = {
+    'library': ('/', [
+        (filters, POPUP), (row_menu, POPUP), (exporting, DIALOG), (importing, DIALOG), (import_preview, DIALOG),
+        (palette, DIALOG), (keys, DIALOG), (bulk_bar, ''), (bulk_export, POPUP), (topics, DIALOG), (nothing_found, ''),
+    ]),
+    'editor': ('/', [(editor, ''), (editor_menu, POPUP), (playground, ''), (editor_as_json, '')]),
+    'editor with problems': ('/?status=draft', [(editor_with_problems, '')]),
+    'variants': ('/', [(variants, '')]),
+    'templates': ('/templates', [(nothing, '')]),
+    'launch': ('/train', [(nothing, '')]),
+    'runs': ('/runs', [(nothing, '')]),
+    'run': ('/runs', [(run, '')]),
+    'rollout': ('/runs', [(rollout, '')]),
+    'adapters': ('/adapters', [(nothing, '')]),
+    'models': ('/models', [(nothing, '')]),
+    'settings': ('/settings', [(nothing, '')]),
+    'no such page': ('/none', [(nothing, '')]),
+}  # fmt: skip
+"""A page, what opens on it one after another, and the part to look at where the rest was looked at already."""
 
 
-@pytest.mark.parametrize('name', VIEWS)
-def test_axe_finds_nothing_serious(server: Server, new_page: NewPage, name: str) -> None:
-    path, show = VIEWS[name]
-    page = new_page()
-    ready(page, server.url + path)
-    show(page)
-    found = {'light': faults(page)}
-    # One page in both themes: the themes differ in colours alone.
-    page.evaluate('document.body.classList.replace("body--light", "body--dark")')
-    page.wait_for_timeout(400)
-    found['dark'] = faults(page)
-    assert found == {'light': [], 'dark': []}, '\n'.join(found['light'] + found['dark'])
+@pytest.mark.parametrize('name', PLACES)
+def test_axe_finds_nothing_serious(server: Server, tab: Page, name: str) -> None:
+    path, shows = PLACES[name]
+    ready(tab, server.url + path)
+    found = []
+    for show, within in shows:
+        show(tab)
+        found += [f'{show.__name__} {fault}' for dark in (False, True) for fault in faults(tab, within, dark=dark)]
+        close(tab, within)
+    assert not found, '\n'.join(found)
+
+
+def close(page: Page, popup: str) -> None:
+    """Close what was opened by the key that closes everything."""
+    if popup:
+        page.keyboard.press('Escape')
+        expect(page.locator(popup)).to_have_count(0)
 
 
 @pytest.mark.parametrize('path', ['/', '/runs', '/adapters', '/train'])
-def test_axe_finds_nothing_serious_where_there_is_nothing(empty_server: Server, new_page: NewPage, path: str) -> None:
-    page = new_page(dark=path == '/')
-    ready(page, empty_server.url + path)
-    page.wait_for_timeout(300)
-    assert faults(page) == []
+def test_axe_finds_nothing_serious_where_there_is_nothing(empty_server: Server, tab: Page, path: str) -> None:
+    ready(tab, empty_server.url + path)
+    nothing(tab)
+    assert faults(tab) + faults(tab, dark=True) == []
 
 
 # -------------------------------------------------------------------------------------------------------- by keys
 
 
 @pytest.mark.parametrize('name', ['library', 'editor', 'launch', 'run', 'adapters', 'settings'])
-def test_everything_fits_in_1024_px_and_at_200_percent(server: Server, new_page: NewPage, name: str) -> None:
-    path, show = VIEWS[name]
-    page = new_page(width=1024, height=768)
-    ready(page, server.url + path)
-    show(page)
-    assert page.evaluate('document.documentElement.scrollWidth') <= 1024
-    page.set_viewport_size({'width': 720, 'height': 450})
-    page.wait_for_timeout(200)
-    assert page.get_by_role('heading', level=1).first.is_visible() or name == 'editor'
+def test_everything_fits_in_1024_px_and_at_200_percent(server: Server, tab: Page, name: str) -> None:
+    path, shows = PLACES[name]
+    tab.set_viewport_size({'width': 1024, 'height': 768})
+    ready(tab, server.url + path)
+    (bulk_bar if name == 'library' else shows[0][0])(tab)
+    assert tab.evaluate('document.documentElement.scrollWidth') <= 1024
+    tab.set_viewport_size({'width': 720, 'height': 450})
+    expect(tab.get_by_role('heading', level=1)).to_have_count(1)
+    assert tab.get_by_role('heading', level=1).first.is_visible() or name == 'editor'
 
 
 def test_focus_is_always_seen_and_tab_reaches_what_can_be_done(server: Server, page: Page) -> None:

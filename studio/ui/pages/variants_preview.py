@@ -80,7 +80,7 @@ class VariantsPreview:
 
     def _draw_rows(self, rows: list[Variant]) -> None:
         if not rows:
-            with ui.element('div').classes('nothing'):
+            with ui.element('div').classes('nothing empty'):
                 Icon('layers', 'ic-l t3')
                 Text('Give values to the placeholders. Every variant is shown here before anything is made.')
             return
