@@ -71,6 +71,8 @@ def test_a_blank_task_is_written_dry_run_and_published(server: Server, page: Pag
     expect(prompt(page)).to_have_value(PROMPT)
     expect(page.locator('header .chip')).to_have_text('Published')
     assert [step['tool'] for step in stored(server, task_id)['solutions'][0]['steps']] == ['run_command'] * 2
+    prompt(page).fill('')
+    expect(page.locator('.problems')).to_contain_text(re.compile(r'1 problem to solve; until then runs are given v\d'))
 
 
 def test_a_reload_right_after_the_last_key_keeps_it(server: Server, page: Page) -> None:

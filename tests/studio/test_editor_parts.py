@@ -23,7 +23,7 @@ from studio.ui.components.markdown_view import markdown_view
 from studio.ui.components.uploads import MAX_FILE_BYTES, Refused, as_text
 from studio.ui.pages import PAGES
 from studio.ui.pages.editor_blocks import fits_the_form, has_task
-from studio.ui.pages.editor_checker import KINDS, asked_to_change, protected_files
+from studio.ui.pages.editor_checker import KINDS, asked_to_change, protected_files, why_not_run
 from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_merge import changed_parts, merge
 from studio.ui.pages.editor_unsent import put_back
@@ -201,6 +201,16 @@ def test_a_file_the_task_asks_to_change_and_the_checker_restores_is_found() -> N
     assert asked_to_change(decided, 'Fix solution.py.', files) == []
     tests = KINDS['pytest'].model_validate({'type': 'pytest', 'config': {'test_paths': ['test_it.py']}})
     assert asked_to_change(tests, 'Make test_it.py pass.', files) == []
+
+
+def test_what_keeps_a_valid_checker_from_running_is_said() -> None:
+    def why(kind: str, **config: object) -> str:
+        return why_not_run(KINDS[kind].model_validate({'type': kind, 'config': config}), {'test_a.py': ''})
+
+    assert why('pytest', test_paths=['test_a.py']) == why('script', script='print(1)') == ''
+    assert why('pytest', test_paths=['test_b.py']).startswith("Test path 'test_b.py' is not among the setup files. Tests")
+    assert why('script', script='import sys\nprint(0.5').startswith('Line 2 of the script is not Python:')
+    assert why('script', script='(' * 5_000)
 
 
 def test_a_draft_without_a_block_fits_the_form() -> None:
