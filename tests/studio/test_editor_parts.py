@@ -208,7 +208,7 @@ def test_what_keeps_a_valid_checker_from_running_is_said() -> None:
         return why_not_run(KINDS[kind].model_validate({'type': kind, 'config': config}), {'test_a.py': ''})
 
     assert why('pytest', test_paths=['test_a.py']) == why('script', script='print(1)') == ''
-    assert why('pytest', test_paths=['test_b.py']).startswith("Test path 'test_b.py' is not among the setup files. Tests")
+    assert why('pytest', test_paths=['test_b.py']).startswith("Test path 'test_b.py' is not among the setup files.")
     assert why('script', script='import sys\nprint(0.5').startswith('Line 2 of the script is not Python:')
     assert why('script', script='(' * 5_000)
 
