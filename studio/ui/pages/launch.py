@@ -82,6 +82,7 @@ class LaunchScreen:
     """The page in one tab."""
 
     def __init__(self, shell: Shell, start: Start, task_ids: list[str], picked_model: str = '') -> None:
+        self.shell = shell
         self.studio: Studio = shell.studio
         self.starting = False
         self.now: Standing | None = None
@@ -136,6 +137,8 @@ class LaunchScreen:
 
     async def _first(self) -> None:
         await self._changed()
+        # From here on the draft is what counts: a reload must not bring back what the address had picked.
+        self.shell.address('/train', step=False)
 
     # ------------------------------------------------------------------ frame
 

@@ -193,7 +193,7 @@ class SettingsForm:
         integer = int in (info.annotation, *get_args(info.annotation))
         with Field(key.removeprefix(f'{COLD}.'), hint=hint(name, info), classes='setting') as field:
             box = ui.input(value=self.values.get(key, '')).props('outlined dense hide-bottom-space')
-            box.props['aria-label'] = key
+            box.props['aria-label'] = f'Cold start: {name.replace("_", " ")}' if key in COLD_KEYS else key
             box.props['title'] = info.description or key
             box.props['inputmode'] = 'numeric' if integer else 'decimal'
         self._boxes[key] = _Box(key, field, box, integer)

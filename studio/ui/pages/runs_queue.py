@@ -45,7 +45,7 @@ class QueueCard:
         self._shown = shown
         self._box.clear()
         self._box.set_visibility(bool(waiting))
-        with self._box, panel('Queue', icon='list-ordered', flat=True) as head:
+        with self._box, panel('Queue', icon='list-ordered') as head:
             with head:
                 Text(f'{plural(len(waiting), "run")} waiting', classes='t3 t-small num')
                 spacer()
