@@ -131,6 +131,11 @@ class Shell:
         if view is not None:
             ui.navigate.to(f'/tasks/{view.id}')
 
+    @property
+    def path(self) -> str:
+        """The address of what is shown, with what it asks for behind ``?``."""
+        return self._pages.path
+
     def address(self, path: str, *, step: bool) -> None:
         """Say in the address what the page shows now, without drawing it anew; going back undoes a ``step``."""
         if path == self._pages.path:

@@ -289,10 +289,10 @@ class _Library:
 
     async def _changed(self) -> None:
         """Show the library again, or the start screen when the last task went or the first one came back."""
-        if not await run.io_bound(self._documents.count):
+        if await run.io_bound(self._documents.count) and not self._pager.is_deleted:
+            await self.load()
+        elif self._shell.path.partition('?')[0] == '/':
             await ui.context.client.sub_pages_router.refresh()
-            return
-        await self.load()
         await self._shell.refresh()
 
 
