@@ -225,10 +225,14 @@ def run(page: Page) -> None:
     page.wait_for_timeout(500)
 
 
+def rollouts(page: Page) -> None:
+    page.get_by_title('Search the rollouts of this run').click()
+    expect(page.locator('.rolls [data-row]').first).to_be_visible()
+
+
 def rollout(page: Page) -> None:
-    run(page)
-    page.get_by_role('link', name=re.compile('rollout', re.IGNORECASE)).first.click()
-    page.wait_for_url('**/rollouts/*')
+    page.locator('.rolls [data-row]').first.click()
+    page.wait_for_url(re.compile(r'/rollouts/\d+$'))
     expect(page.get_by_text('Ended because').first).to_be_visible()
 
 
@@ -244,8 +248,7 @@ PLACES: dict[str, tuple[str, list[tuple[Show, str]]]] = {
     'templates': ('/templates', [(nothing, '')]),
     'launch': ('/train', [(nothing, '')]),
     'runs': ('/runs', [(nothing, '')]),
-    'run': ('/runs', [(run, '')]),
-    'rollout': ('/runs', [(rollout, '')]),
+    'run': ('/runs', [(run, ''), (rollouts, ''), (rollout, '')]),
     'adapters': ('/adapters', [(nothing, '')]),
     'models': ('/models', [(nothing, '')]),
     'settings': ('/settings', [(nothing, '')]),
