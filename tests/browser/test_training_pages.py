@@ -75,7 +75,7 @@ def points(page: Page) -> int:
     return int(page.evaluate(f'(() => {{ try {{ return {POINTS}; }} catch {{ return 0; }} }})()'))
 
 
-def wait_for_points(page: Page, count: int, seconds: float = 20) -> None:
+def wait_for_points(page: Page, count: int, seconds: float = 60) -> None:
     page.wait_for_function(
         f'() => {{ try {{ return {POINTS} >= {count}; }} catch {{ return false; }} }}', timeout=1000 * seconds
     )
@@ -135,7 +135,7 @@ def test_a_run_starts_once_and_its_charts_grow_without_a_reload(server: Server, 
     page.get_by_role('button', name='Keep training').click()
     page.get_by_role('button', name='Stop', exact=True).click()
     page.get_by_role('button', name='Stop the run').click()
-    expect(page.get_by_text(re.compile(r'Stopped at \d+'))).to_be_visible(timeout=20_000)
+    expect(page.get_by_text(re.compile(r'Stopped at \d+'))).to_be_visible(timeout=60_000)
     expect(page.get_by_role('link', name='Download adapter')).to_be_visible()
 
 
@@ -154,7 +154,7 @@ def test_a_short_gap_of_the_network_reloads_nothing_and_loses_nothing(server: Se
     assert steps == list(range(1, len(steps) + 1))
     page.get_by_role('button', name='Stop', exact=True).click()
     page.get_by_role('button', name='Stop the run').click()
-    expect(page.get_by_text(re.compile(r'Stopped at \d+'))).to_be_visible(timeout=20_000)
+    expect(page.get_by_text(re.compile(r'Stopped at \d+'))).to_be_visible(timeout=60_000)
     page.context.close()
 
 
@@ -163,7 +163,7 @@ def test_a_finished_run_shows_what_it_gained_and_gives_its_adapter_away(
 ) -> None:
     page = new_page()
     path = start_run(page, server, 'quick run')
-    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=20_000)
+    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=60_000)
     expect(page.get_by_text('Held-out success')).to_be_visible()
     expect(page.get_by_role('log')).to_contain_text('step 12 done')
     with page.expect_download() as download:
@@ -182,7 +182,7 @@ def test_a_finished_run_shows_what_it_gained_and_gives_its_adapter_away(
 def test_rollouts_open_from_the_heatmap_and_show_hostile_text_as_text(server: Server, new_page: NewPage) -> None:
     page = new_page()
     start_run(page, server, 'quick look')
-    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=20_000)
+    expect(page.get_by_role('status').filter(has_text='Finished')).to_be_visible(timeout=60_000)
     grid = page.get_by_role('application')
     expect(grid).to_be_visible()
     grid.focus()
@@ -223,7 +223,7 @@ def test_a_failed_run_says_why_and_what_to_do(server: Server, new_page: NewPage)
     page = new_page()
     start_run(page, server, 'quick fail')
     alert = page.get_by_role('alert').filter(has_text='The run failed')
-    expect(alert).to_contain_text('likely out of memory', timeout=20_000)
+    expect(alert).to_contain_text('likely out of memory', timeout=60_000)
     expect(alert).to_contain_text('Lower numGenerations')
     expect(alert).to_contain_text('torch.OutOfMemoryError: CUDA out of memory')
     page.get_by_role('button', name='Start again').click()
