@@ -219,7 +219,10 @@ class _Library:
         self._topic_pills.clear()
         with self._topic_pills:
             self._draw_topic_pills()
-        ui.run_javascript(f'document.querySelector("#{self._topic_pills.html_id} .pill:last-child button")?.focus()')
+            # From here, for the menu that was clicked is gone with its pill.
+            ui.run_javascript(
+                f'document.querySelector("#{self._topic_pills.html_id} .pill:last-child button")?.focus()'
+            )
 
     def _draw_nothing(self) -> None:
         with ui.element('div').classes('nothing empty') as self._nothing:
