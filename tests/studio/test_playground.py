@@ -105,6 +105,7 @@ def test_what_takes_long_can_be_cancelled(playground: Playground, what: str) -> 
     threading.Thread(target=lambda: (_until(lambda: _programs('31.4159')), playground.cancel(id))).start()
     with pytest.raises(Cancelled):
         calls[what]()
+    _until(lambda: not _programs('31.4159'))
     assert not _programs('31.4159'), 'what it ran has ended with it'
     if what == 'check':
         assert _marks(playground, id)['old.txt'] == '', 'the workspace goes on'

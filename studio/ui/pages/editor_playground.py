@@ -86,10 +86,8 @@ class PlaygroundCard:
             spacer()
             self._changed = Button('Changes', icon='git-compare', kind='gho sm', on_click=self._show_changes)
             self._cancel = Button('Cancel', icon='circle-stop', kind='dan sm', on_click=self._cancel_now)
-            self._reset = Button('Reset', icon='rotate-ccw', kind='gho sm', on_click=self._reset_now)
-            self._reset.props['aria-label'] = 'Reset workspace'
-            with self._reset:
-                Text('workspace', classes='hide-s')
+            reset = 'Reset workspace'
+            self._reset = Button(reset, icon='rotate-ccw', kind='gho sm reset', label=reset, on_click=self._reset_now)
         self._changed.set_visibility(False)
 
     def _draw_toolbar(self) -> None:
