@@ -116,6 +116,7 @@ def evaluate(manifest: Path, *, model: str, adapter: Path | None, k: int, unsafe
         command = [sys.executable, '-m', 'trainer.evaluate', '--manifest', str(manifest), '--model', model]
         command += ['--adapter', str(adapter)] if adapter else []
         command += ['-k', str(k), '--home', str(settings().home.resolve()), '--isolation', isolation(unsafe=unsafe)]
+        command += [part for line in settings().packages for part in ('--package', line)]
         done = subprocess.run([*command, '--out', str(out)], env=child_environment(os.environ), check=False)
         if done.returncode != 0 or not out.exists():
             say(f'The evaluation failed (exit code {done.returncode})', error=True)
