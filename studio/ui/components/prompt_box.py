@@ -39,7 +39,9 @@ class PromptBox:
             self._box.props['aria-label'] = 'Prompt'
             self._box.props['placeholder'] = 'What should the model do? Name the files it must leave behind.'
             self._box.on_value_change(self._typed)
-            self._preview = ui.element('div').classes('marked').props('role=region aria-label="Prompt preview" tabindex=0')
+            self._preview = (
+                ui.element('div').classes('marked').props('role=region aria-label="Prompt preview" tabindex=0')
+            )
             self._preview.set_visibility(False)
         for icon, _, before, after, each in _MARKS:
             call = f'() => rlvrWrap({self._box.id}, {json.dumps(before)}, {json.dumps(after)}, {json.dumps(each)})'
