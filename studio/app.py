@@ -54,6 +54,7 @@ def run(settings: Settings) -> None:
         show=settings.open_browser,
         native=settings.native,
         dark=None,
+        tailwind=False,
         language='en-US',
         storage_secret=settings.secret,
         reconnect_timeout=30.0,

@@ -15,6 +15,7 @@ from trainer.errors import FieldsError, RlvrError
 
 ASSETS = Path(__file__).resolve().parents[2] / 'assets'
 STYLES = (
+    'css/base.css',
     'css/tokens.css',
     'css/quasar.css',
     'css/studio.css',
