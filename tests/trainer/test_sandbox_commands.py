@@ -114,7 +114,8 @@ def test_nothing_outlives_a_command(sandbox):
     assert done.text == '2\nhi\n'
     assert done.duration_ms < 5000
     assert not running(MARK)
-    assert sandbox.run('ls -d /proc/[0-9]* | wc -l').text.strip() in {'4', '5'}
+    # The shell that counts, and the server that started it.
+    assert sandbox.run('set -- /proc/[0-9]*; echo $#').text == '2\n'
 
 
 def test_more_orphans_than_processes_allowed(sandbox):
@@ -133,7 +134,7 @@ def test_more_orphans_than_processes_allowed(sandbox):
 )
 def test_output_without_end(sandbox, command, at_least):
     before = resident()
-    done = sandbox.run(f'echo head; {command}; echo tail', timeout_s=1.5)
+    done = sandbox.run(f'echo head; {command}; echo tail', timeout_s=1.5 if command == 'yes' else 30)
     assert resident() - before < 50_000_000
     assert len(done.output) < 66_000
     assert done.cut_bytes > at_least
