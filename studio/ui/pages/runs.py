@@ -240,7 +240,7 @@ def _item(text: str, icon: str, action: object) -> None:
 
 
 def _empty() -> None:
-    with ui.element('div').classes('empty').style('padding: 120px 16px'):
+    with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
         Icon('activity', 'ic-l')
         Text('No runs yet. Pick tasks and start one.')
         Button('New run', icon='plus', on_click=lambda: ui.navigate.to('/train'))
