@@ -46,7 +46,7 @@ async def page(shell: Shell, run: str = '') -> None:
     with shell.topbar('Adapters'):
         Text(f'{len(adapters):,}', classes='t3 num')
     if not adapters:
-        with ui.element('div').classes('empty').style('padding: 120px 16px'):
+        with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
             Icon('layers', 'ic-l')
             Text('No adapters yet. A run leaves one when it ends.')
             Button('New run', icon='plus', on_click=lambda: ui.navigate.to('/train'))

@@ -70,7 +70,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
     except RlvrError as error:
         with shell.topbar('Rollout', crumbs=[('Runs', '/runs')]):
             pass
-        with ui.element('div').classes('empty').style('padding: 96px 16px'):
+        with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
             Icon('circle-alert', 'ic-l')
             Text(error.message)
             Button('Open the run', on_click=lambda: ui.navigate.to(f'/runs/{run_id}'))

@@ -67,7 +67,7 @@ async def page(
     except NotFound as error:
         with shell.topbar('Rollouts', crumbs=[('Runs', '/runs')]):
             pass
-        with ui.element('div').classes('empty').style('padding: 96px 16px'):
+        with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
             Icon('circle-alert', 'ic-l')
             Text(error.message)
             Button('All runs', on_click=lambda: ui.navigate.to('/runs'))

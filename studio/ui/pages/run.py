@@ -252,7 +252,7 @@ class RunScreen:
 
 
 def _missing(error: NotFound) -> None:
-    with ui.element('div').classes('empty').style('padding: 96px 16px'):
+    with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
         Icon('circle-alert', 'ic-l')
         Text(error.message)
         Text(error.hint, classes='t3 t-small')
