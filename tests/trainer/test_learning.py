@@ -26,11 +26,11 @@ def train(folder: Path, home: Path) -> tuple[float, RunFolder]:
     """Train for 25 steps with a fixed seed; return by how much held-out success rose."""
     settings, _ = parse_settings(
         {
-            'rl': {'enabled': True, 'maxSteps': STEPS, 'numGenerations': 4},
+            'rl': {'enabled': True, 'maxSteps': STEPS},
             'seed': 1,
             'evalEvery': 0,
             'saveEvery': 0,
-            'heldOutAttempts': 4,
+            'heldOutAttempts': 8,
         }
     )
     config = RunConfig(id='test', created_at=datetime.now(UTC), model='starter', settings=settings, home=str(home))
