@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from harbor_tasks import plain, zipped
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from studio.exchange.archive import pack
@@ -161,6 +161,7 @@ LINES = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(toml=LINES, docker=LINES, test=LINES, solve=LINES)
+@example(toml=['steps = 3'], docker=[], test=[], solve=[])
 def test_no_file_makes_the_reading_fail(toml: list[str], docker: list[str], test: list[str], solve: list[str]) -> None:
     names = ('task.toml', 'environment/Dockerfile', 'tests/test.sh', 'solution/solve.sh')
     found = zipped(

@@ -116,10 +116,13 @@ def _read_schema(raw: Mapping[str, Any], settings: HarborSettings) -> None:
 def _read_needs(raw: Mapping[str, Any], sections: Mapping[str, dict[str, Any]], settings: HarborSettings) -> None:
     """What a sandbox without network, devices and images cannot give."""
     environment, verifier = sections['environment'], sections['verifier']
-    if raw.get('steps'):
+    steps = raw.get('steps')
+    if isinstance(steps, list | dict) and steps:
         settings.refusals.append(
-            f'the task has {len(raw["steps"])} steps with instructions of their own; a task here has one prompt'
+            f'the task has {len(steps)} steps with instructions of their own; a task here has one prompt'
         )
+    elif steps:
+        settings.refusals.append('steps must be a list of tables')
     if str(environment.get('os', 'linux')).lower() != 'linux':
         settings.refusals.append(f'it needs {environment["os"]}; the sandbox is Linux')
     if environment.get('gpus') or environment.get('gpu_types') or environment.get('tpu'):
