@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from datasets import Dataset
 from pydantic import Field
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from trainer.checkpoints import Checkpoint, whole_folder
@@ -26,13 +26,13 @@ from trainer.rollout.play import Episode, Player, Stopped, record
 from trainer.saving import STANDING, Saver
 from trainer.schedule import Outcomes, order, teaches
 from trainer.statistics import wilson
+from trainer.steps import Steps
 from trainer.task import TaskFile
 from trainer.team import PATIENCE
 from trainer.validation import Document
 
 ERROR_WINDOW: Final = 5
 """Steps over which the share of errors is taken."""
-ETA_WINDOW: Final = 10
 EXTRA_ROUNDS: Final = 2
 """How often a step's groups that cannot teach are replaced by others at most (dynamic sampling)."""
 STOPPED_BY_USER: Final = 'stopped by the user'
@@ -94,7 +94,7 @@ class GrpoRun:
                 processing_class=_text_only(self._run.tokenizer),
                 reward_funcs=_reward,
                 rollout_func=self._rollouts,
-                callbacks=[_Steps(self), saver],
+                callbacks=[Steps(self._ended), saver],
             )
             trainer.remove_callback(PrinterCallback)
             saver.trainer = trainer
@@ -232,7 +232,12 @@ class GrpoRun:
         self._errors.append((int(self._values['checker/errors']), int(self._values['rollouts'])))
         self._episodes_ended = time.perf_counter()
 
-    def step_ended(self, step: int, log: dict[str, float], durations: Sequence[float]) -> None:
+    def _ended(self, step: int, log: dict[str, float], durations: Sequence[float]) -> bool:
+        """Write the row of a step; whether training ends with it."""
+        self._write_row(step, log, durations)
+        return self._should_end()
+
+    def _write_row(self, step: int, log: dict[str, float], durations: Sequence[float]) -> None:
         """Write the row of a step: TRL's numbers of the update, ours of the episodes."""
         self.steps = step
         total, journal = self._run.plan.steps, self._run.journal
@@ -246,7 +251,7 @@ class GrpoRun:
         eta = (total - step) * sum(durations) / len(durations) if durations else None
         journal.write(Progress(step=step, total=total, eta_s=round(eta, 1) if eta else None))
 
-    def should_end(self) -> bool:
+    def _should_end(self) -> bool:
         """Whether training ends here: somebody asked, too many checks were errors, or there is nothing left to gain."""
         if self._run.team.any(self._run.journal.stop_requested):
             self._end(STOPPED_BY_USER, stopped=True)
@@ -287,25 +292,6 @@ class GrpoRun:
         if self._held_out.measured and since_improvement(self._held_out.measured) >= patience:
             return f'ended early: held-out success has not improved for {patience} evaluations'
         return ''
-
-
-class _Steps(TrainerCallback):  # type: ignore[misc]
-    """Turns TRL's callbacks into rows and ends."""
-
-    def __init__(self, run: GrpoRun) -> None:
-        self._run = run
-        self._durations: deque[float] = deque(maxlen=ETA_WINDOW)
-        self._began = time.perf_counter()
-
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
-        self._began = time.perf_counter()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        if logs and 'loss' in logs:
-            self._durations.append(time.perf_counter() - self._began)
-            self._run.step_ended(state.global_step, logs, self._durations)
-            if self._run.should_end():
-                control.should_training_stop = True
 
 
 def _standing(loaded: Checkpoint | None) -> Standing:

@@ -7,13 +7,12 @@ first give RLVR attempts to choose from (DeepSeek-R1, arXiv 2501.12948, section 
 from __future__ import annotations
 
 import math
-import time
-from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from trainer.checkpoints import newest
@@ -26,12 +25,12 @@ from trainer.preparation import Run
 from trainer.rollout.chat import Chat
 from trainer.saving import Saver
 from trainer.schedule import order
+from trainer.steps import Steps
 from trainer.team import PATIENCE
 
 RATE: Final = 2e-4
 """Learning rate of LoRA on demonstrations where neither the user nor a small model asks for another."""
 IGNORED: Final = -100
-ETA_WINDOW: Final = 10
 
 Example = tuple[list[int], list[int]]
 """Token ids and labels of one chat; labels are ``IGNORED`` on what the assistant did not say."""
@@ -79,14 +78,14 @@ class SftRun:
                 args=self._arguments(steps),
                 train_dataset=self._dataset(examples, steps),
                 processing_class=run.tokenizer,
-                callbacks=[_Steps(self, steps), saver],
+                callbacks=[Steps(partial(self.row, steps)), saver],
             )
             trainer.remove_callback(PrinterCallback)
             saver.trainer = trainer
             trainer.train(resume_from_checkpoint=str(loaded.path) if loaded else None)
             saver.save()
 
-    def row(self, step: int, total: int, log: dict[str, float], durations: Sequence[float]) -> bool:
+    def row(self, total: int, step: int, log: dict[str, float], durations: Sequence[float]) -> bool:
         """Write the row of a step; return whether the stage ends here because somebody asked."""
         self.steps = step
         names = {'loss': 'loss', 'grad_norm': 'grad_norm', 'learning_rate': 'learning_rate'}
@@ -167,25 +166,6 @@ class SftRun:
         )
         chosen = [examples[int(number)] for number in numbers]
         return Dataset.from_dict({'input_ids': [ids for ids, _ in chosen], 'labels': [labels for _, labels in chosen]})
-
-
-class _Steps(TrainerCallback):  # type: ignore[misc]
-    """Turns TRL's callbacks into rows and ends."""
-
-    def __init__(self, run: SftRun, total: int) -> None:
-        self._run = run
-        self._total = total
-        self._durations: deque[float] = deque(maxlen=ETA_WINDOW)
-        self._began = time.perf_counter()
-
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
-        self._began = time.perf_counter()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
-        if logs and 'loss' in logs:
-            self._durations.append(time.perf_counter() - self._began)
-            if self._run.row(state.global_step, self._total, logs, self._durations):
-                control.should_training_stop = True
 
 
 def labelled(chat: Chat, demonstration: Demonstration, answer_tokens: int) -> Example:
