@@ -7,7 +7,6 @@ touched it for a while. Calls of one session wait for each other; ``cancel`` end
 from __future__ import annotations
 
 import json
-import tempfile
 import threading
 import time
 from collections import OrderedDict, deque
@@ -32,7 +31,7 @@ from studio.workspace_changes import (
     unified,
     workspace_state,
 )
-from trainer.attempt import Cancelled, set_up, workbench_spec
+from trainer.attempt import Cancelled, final_workspace, set_up, workbench_spec
 from trainer.checkers.grading import grade
 from trainer.errors import SandboxError, TaskError
 from trainer.sandbox import Isolation, PathRefused, Sandbox, SandboxScope, open_sandbox
@@ -185,19 +184,17 @@ class Playground:
         With a spec as typed, its checker and its setup files decide; the workspace stays the one it is.
         """
         spec = parse_task_spec(raw, root='')[0] if raw is not None else None
-        with self._using(id) as session, tempfile.TemporaryDirectory(prefix='rlvr-check-') as folder:
+        with self._using(id) as session:
             if spec is None and session.unfit is not None:
                 raise session.unfit
             session.spec, session.unfit = spec or session.spec, None
-            final = Path(folder) / 'work'
-            final.mkdir()
             session.check = scope = SandboxScope()
             try:
-                session.sandbox.snapshot(final)
-                # A snapshot is the end of a sandbox: go on in a new one over the same files.
-                session.sandbox = self._sandbox(final)
-                state = workspace_state(session.sandbox, texts=True)
-                verdict = self._graded(session, scope, final)
+                with final_workspace(session.sandbox) as final:
+                    # That was the end of the sandbox: go on in a new one over the same files.
+                    session.sandbox = self._sandbox(final)
+                    state = workspace_state(session.sandbox, texts=True)
+                    verdict = self._graded(session, scope, final)
             finally:
                 session.check = None
             self._remember(session, verdict, state)
