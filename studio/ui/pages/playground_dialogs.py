@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from nicegui import ui
 
@@ -22,7 +23,7 @@ _SHOWN_FILES = 20
 def show_changes(changes: Sequence[FileChange], path: str = '') -> None:
     """Open the files that differ from the start, at one of them."""
     text = 'Against the workspace as the setup made it. What git and caches keep in folders of their own is left out.'
-    with opened_dialog('Changes since the start', text=text, size='wide') as dialog:
+    with _closable('Changes since the start', text):
         if changes:
             paths = [change.path for change in changes]
             SplitList(
@@ -34,14 +35,12 @@ def show_changes(changes: Sequence[FileChange], path: str = '') -> None:
             )
         else:
             Text('Nothing has changed since the start.', 'p', 't3')
-        with ui.element('div').classes('act'):
-            Button('Close', on_click=dialog.close).props('autofocus')
 
 
 def show_dry_runs(runs: Sequence[DryRun], number: int = 0) -> None:
     """Open the dry runs made before, newest first, at one of them."""
     text = 'Each with what changed since the one before it in the same tab. They are kept until the studio is closed.'
-    with opened_dialog('Dry runs', text=text, size='wide') as dialog:
+    with _closable('Dry runs', text):
         if runs:
             numbers = [run.number for run in runs]
             SplitList(
@@ -53,6 +52,13 @@ def show_dry_runs(runs: Sequence[DryRun], number: int = 0) -> None:
             )
         else:
             Text('The checker has not been run yet.', 'p', 't3')
+
+
+@contextmanager
+def _closable(title: str, text: str) -> Iterator[None]:
+    """A wide dialog to read, with one button that closes it."""
+    with opened_dialog(title, text=text, size='wide') as dialog:
+        yield
         with ui.element('div').classes('act'):
             Button('Close', on_click=dialog.close).props('autofocus')
 
