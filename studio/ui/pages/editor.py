@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nicegui import events, run, ui
 
-from studio.document_views import NotFound, draft_problems
+from studio.document_views import draft_problems
 from studio.documents import Documents, DocumentView
 from studio.services import Studio
 from studio.ui import theme
@@ -19,11 +19,12 @@ from studio.ui.pages.editor_banner import draw_banner
 from studio.ui.pages.editor_blocks import Blocks
 from studio.ui.pages.editor_certificate import CertificateCard
 from studio.ui.pages.editor_dialogs import open_conflict, open_history
-from studio.ui.pages.editor_draft import Draft, save_open_drafts
+from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_playground import PlaygroundCard
 from studio.ui.pages.editor_problems import ProblemList
 from studio.ui.pages.editor_unsent import put_back
 from studio.ui.pages.exporting import open_export
+from studio.ui.pages.open_task import open_task
 from trainer.errors import FieldError
 from trainer.task import MAX_TITLE_CHARS, Solution
 
@@ -35,12 +36,7 @@ NO_TITLE: Final = 'Give the task a title'
 
 async def page(shell: Shell, studio: Studio, task_id: str) -> None:
     """Draw the editor of a task, or say that it is gone."""
-    await save_open_drafts(task_id)
-    try:
-        view = await run.io_bound(studio.documents.get, task_id)
-    except NotFound:
-        _draw_missing(shell)
-        return
+    view = await open_task(shell, studio, task_id)
     if view is not None:
         _Editor(shell, studio, view)
 
@@ -374,12 +370,3 @@ def _store_copy(
 ) -> DocumentView:
     copied = documents.create(raw=raw, title=f'{title[:193]} (mine)' if title.strip() else '', topics=topics)
     return documents.update(copied.id, notes=notes, solutions=solutions, revision=copied.revision)
-
-
-def _draw_missing(shell: Shell) -> None:
-    with shell.topbar('Task not found', crumbs=[('Tasks', '/')]):
-        pass
-    with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
-        Icon('file-x', 'ic-l t3')
-        Text('There is no task at this address. It may have been deleted in another tab.')
-        Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from nicegui import run, ui
 
-from studio.document_views import DocumentView, NotFound
+from studio.document_views import DocumentView
 from studio.placeholders import Spot, spots
 from studio.services import Studio
 from studio.ui import theme
-from studio.ui.components.elements import Button, Icon, Text, note, spacer
+from studio.ui.components.elements import Button, note, spacer
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
-from studio.ui.pages.editor_draft import save_open_drafts
+from studio.ui.pages.open_task import open_task
 from studio.ui.pages.variants_form import VariantsForm
 from studio.ui.pages.variants_preview import VariantsPreview
 from studio.ui.pages.variants_progress import VariantsProgress
@@ -28,12 +28,7 @@ REST_S: Final = 0.35
 
 async def page(shell: Shell, studio: Studio, task_id: str) -> None:
     """Draw the form for a task, or say that it is gone."""
-    await save_open_drafts(task_id)
-    try:
-        view = await run.io_bound(studio.documents.get, task_id)
-    except NotFound:
-        _draw_missing(shell)
-        return
+    view = await open_task(shell, studio, task_id)
     if view is not None:
         _Page(shell, studio, view)
 
@@ -159,12 +154,3 @@ def _named(found: tuple[Spot, ...]) -> dict[str, list[Spot]]:
         if not spot.is_shell:
             names.setdefault(spot.name, []).append(spot)
     return names
-
-
-def _draw_missing(shell: Shell) -> None:
-    with shell.topbar('Task not found', crumbs=[('Tasks', '/')]):
-        pass
-    with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
-        Icon('file-x', 'ic-l t3')
-        Text('There is no task at this address. It may have been deleted in another tab.')
-        Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))

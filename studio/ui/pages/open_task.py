@@ -1,0 +1,31 @@
+"""Opens a task for the pages that belong to one, or says that it is gone."""
+
+from __future__ import annotations
+
+from nicegui import run, ui
+
+from studio.document_views import DocumentView, NotFound
+from studio.services import Studio
+from studio.ui.components.elements import Button, Icon, Text
+from studio.ui.layout import Shell
+from studio.ui.pages.editor_draft import save_open_drafts
+
+
+async def open_task(shell: Shell, studio: Studio, task_id: str) -> DocumentView | None:
+    """Return a task as it stands with what open tabs hold of it; ``None`` where the page is drawn or gone already."""
+    await save_open_drafts(task_id)
+    try:
+        view: DocumentView | None = await run.io_bound(studio.documents.get, task_id)
+    except NotFound:
+        _draw_missing(shell)
+        return None
+    return view
+
+
+def _draw_missing(shell: Shell) -> None:
+    with shell.topbar('Task not found', crumbs=[('Tasks', '/')]):
+        pass
+    with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
+        Icon('file-x', 'ic-l t3')
+        Text('There is no task at this address. It may have been deleted in another tab.')
+        Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))
