@@ -199,6 +199,7 @@ def test_keys_alone_find_pick_certify_train_and_open(server: Server, page: Page)
     expect(page.get_by_label('Title', exact=True)).to_have_value('')
     page.goto(server.url)
     tick(page, 'Untitled task')
+    expect(page.locator('.bulk')).to_contain_text('1selected')
     page.keyboard.press('Delete')
     expect(page.get_by_text('1 task deleted')).to_be_visible()
 
