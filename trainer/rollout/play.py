@@ -110,9 +110,8 @@ class Player:
         Order is kept, and what is sampled follows torch's random state, not how long tools take. Raises ``Stopped``,
         with every sandbox closed, when ``stop`` says so between two turns.
         """
-        prompts = {task.task_spec.prompt: [] for task in tasks}  # type: dict[str, list[int]]
-        for text in prompts:
-            prompts[text] = self._chat.prompt_ids(text)
+        texts = dict.fromkeys(task.task_spec.prompt for task in tasks)
+        prompts = {text: self._chat.prompt_ids(text) for text in texts}
         episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
         seed = int(torch.randint(2**62, ()).item())
