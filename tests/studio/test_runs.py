@@ -298,7 +298,7 @@ def test_a_checkpoint_is_asked_for_while_there_is_something_to_save(open_studio:
     with pytest.raises(StoreError, match='not training'):
         studio.runs.checkpoint(run.id)
     studio.runs.start(run.id)
-    until(lambda: studio.runs.get(run.id).step == 2)
+    until(lambda: (view := studio.runs.get(run.id)).state == 'training' and view.step == 2)
     studio.runs.checkpoint(run.id)
     assert studio.runs.folder(run.id).requested(CHECKPOINT)
     assert studio.runs.saved(run.id).checkpoint == 0

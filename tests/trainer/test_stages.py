@@ -127,8 +127,8 @@ def cut_off_after(monkeypatch: pytest.MonkeyPatch, step: int) -> Iterator[None]:
 
     row = SftRun.row
 
-    def cut(self: SftRun, number: int, *rest: Any) -> bool:
-        row(self, number, *rest)
+    def cut(self: SftRun, total: int, number: int, *rest: Any) -> bool:
+        row(self, total, number, *rest)
         if number == step:
             raise KeyboardInterrupt
         return False
