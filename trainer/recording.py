@@ -58,4 +58,7 @@ class Rollout(Document):
     tokens: int = 0
     advantage: float | None = None
     changes: tuple[Change, ...] = ()
+    workspace: str = Field(
+        default='', pattern=r'^([0-9a-f]{16})?$', description='Names the final workspace if one was to be kept.'
+    )
     seconds: dict[str, float] = Field(default_factory=dict, description='Seconds of generate, tools and check.')

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from trainer.attempt import final_workspace, prepare
@@ -17,6 +18,9 @@ from trainer.task import TaskSpec
 from trainer.tools import ToolResult, call_tool
 from trainer.verdict import Verdict
 
+Keep = Callable[[Path, Callable[[], None]], str]
+"""Takes over a final workspace and what removes it when it has been read; returns the name it is kept by."""
+
 
 class TfcodeEnv:
     """One episode's workspace; reusable by ``reset``, never shared between two episodes.
@@ -26,7 +30,13 @@ class TfcodeEnv:
     never a 0.
     """
 
-    def __init__(self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None) -> None:
+    workspace: str = ''
+    """The name its final workspace is kept by, known once the episode is graded; empty where none is."""
+
+    def __init__(
+        self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None, *, keep: Keep | None = None
+    ) -> None:
+        self._keep = keep
         self._home = home
         self._isolation = isolation
         self._python = python or base_environment(home)
@@ -40,7 +50,7 @@ class TfcodeEnv:
     def reset(self, task_spec: str | TaskSpec, **_: object) -> None:
         """Start an episode in a fresh sandbox: setup files written, setup commands run."""
         self._close()
-        self._broken, self._verdict, self.changes = '', None, ()
+        self._broken, self._verdict, self.changes, self.workspace = '', None, (), ''
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         try:
             self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
@@ -113,9 +123,10 @@ class TfcodeEnv:
         if self._spec is None or self._sandbox is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
         spec = self._spec
-        with final_workspace(self._sandbox) as final:
+        with ExitStack() as stack:
+            final = stack.enter_context(final_workspace(self._sandbox))
             self.changes = changes(spec.setup_files, final)
-            return grade(
+            verdict = grade(
                 spec.checker,
                 spec.setup_files,
                 final,
@@ -123,6 +134,9 @@ class TfcodeEnv:
                 isolation=self._isolation,
                 environment=self._python,
             )
+            if self._keep is not None:
+                self.workspace = self._keep(final, stack.pop_all().close)
+            return verdict
 
     def _close(self) -> None:
         if self._sandbox is not None:

@@ -290,5 +290,6 @@ def record(episode: Episode, *, step: int, stage: str, group: int, index: int, a
         tokens=episode.tokens,
         advantage=advantage,
         changes=episode.environment.changes,
+        workspace=episode.environment.workspace,
         seconds={name: round(value, 4) for name, value in episode.seconds.items()},
     )
