@@ -12,7 +12,7 @@ run: $(VENV)/.installed system
 	$(BIN)/rlvr studio
 
 test: $(VENV)/.installed system check
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
