@@ -18,43 +18,15 @@ from studio.document_views import NotFound
 from studio.store.database import Database
 from studio.store.tables import RunTable
 from trainer.errors import RunFolderError
+from trainer.evaluation import Evaluation as EvaluationView
+from trainer.evaluation import TaskResult
 from trainer.runfolder import RunFolder
 from trainer.validation import Document
 
+__all__ = ['AdapterView', 'EvaluationView', 'Results', 'TaskResult', 'read_evaluation', 'readable_evaluation']
+
+Stage = Literal['before', 'after']
 _log = logging.getLogger(__name__)
-
-
-class TaskResult(Document):
-    """Attempts at one held-out task; ``low`` and ``high`` bound the pass rate (95 %)."""
-
-    id: str
-    title: str = ''
-    solved: int
-    attempts: int
-    errors: int = 0
-    low: float
-    high: float
-
-
-class EvaluationView(Document):
-    """Held-out success of a model: ``mean`` with a 95 % interval, ``k`` attempts a task."""
-
-    stage: str = ''
-    step: int = 0
-    k: int
-    temperature: float = 1.0
-    mean: float | None
-    low: float | None
-    high: float | None
-    solved: int
-    attempts: int
-    errors: int = 0
-    tasks: tuple[TaskResult, ...] = ()
-
-    @property
-    def n(self) -> int:
-        """Number of held-out tasks."""
-        return len(self.tasks)
 
 
 class AdapterView(Document):
@@ -102,15 +74,9 @@ class Results:
             raise NotFound('This run has no adapter', hint='A run leaves one when it ends or is stopped.')
         return view
 
-    def evaluation(self, run_id: str, stage: Literal['before', 'after']) -> EvaluationView | None:
+    def evaluation(self, run_id: str, stage: Stage) -> EvaluationView | None:
         """Held-out success before or after training; ``None`` until it was measured."""
-        path = self._folder / run_id / f'evaluation-{stage}.json'
-        try:
-            return EvaluationView.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise RunFolderError(f'{path.name} of run {run_id} cannot be read: {error}') from None
+        return read_evaluation(self._folder / run_id, stage)
 
     def zip(self, run_id: str) -> Path:
         """A zip of the adapter in PEFT layout, made once per state of its files and then kept."""
@@ -129,14 +95,6 @@ class Results:
         partial.replace(target)
         return target
 
-    def _readable(self, run_id: str, stage: Literal['before', 'after']) -> EvaluationView | None:
-        """As ``evaluation``; a damaged file must not hide the adapter, nor the adapters of other runs."""
-        try:
-            return self.evaluation(run_id, stage)
-        except RunFolderError as error:
-            _log.warning('%s', error)
-            return None
-
     def _view(self, row: RunTable) -> AdapterView | None:
         folder = RunFolder(self._folder / row.id)
         weights = folder.adapter / 'adapter_model.safetensors'
@@ -150,11 +108,31 @@ class Results:
             model=row.model,
             size=sum(path.stat().st_size for path in files),
             created_at=datetime.fromtimestamp(weights.stat().st_mtime, UTC),
-            before=self._readable(row.id, 'before'),
-            after=self._readable(row.id, 'after'),
+            before=readable_evaluation(folder.path, 'before'),
+            after=readable_evaluation(folder.path, 'after'),
             sha256=_sha256(weights),
             path=str(folder.adapter.resolve()),
         )
+
+
+def read_evaluation(run: Path, stage: Stage) -> EvaluationView | None:
+    """The evaluation in a run folder; ``None`` until it was measured. Raises ``RunFolderError`` where it is damaged."""
+    path = run / f'evaluation-{stage}.json'
+    try:
+        return EvaluationView.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise RunFolderError(f'{path.name} of run {run.name} cannot be read: {error}') from None
+
+
+def readable_evaluation(run: Path, stage: Stage) -> EvaluationView | None:
+    """As ``read_evaluation``; a damaged file must not hide the adapter, nor the adapters of other runs."""
+    try:
+        return read_evaluation(run, stage)
+    except RunFolderError as error:
+        _log.warning('%s', error)
+        return None
 
 
 def _step(adapter: Path, otherwise: int) -> int:

@@ -17,6 +17,7 @@ import torch
 
 from trainer.engines import open_engine
 from trainer.errors import RlvrError
+from trainer.evaluation import Evaluation, TaskResult
 from trainer.hardware import detect
 from trainer.journal import Stage
 from trainer.manifest import read_manifest
@@ -31,38 +32,11 @@ from trainer.sandbox import Isolation
 from trainer.sandbox.python_env import package_environment
 from trainer.statistics import wilson
 from trainer.task import TaskFile
-from trainer.validation import Document
+
+__all__ = ['Evaluation', 'TaskResult', 'evaluate', 'summarise']
 
 BATCH = 64
 """Episodes played at once."""
-
-
-class TaskResult(Document):
-    """Attempts of one task; errors are no attempts."""
-
-    id: str
-    title: str
-    solved: int
-    attempts: int
-    errors: int
-    low: float
-    high: float
-
-
-class Evaluation(Document):
-    """Success over tasks: ``mean`` is the share of solved attempts, ``low`` to ``high`` its 95 % interval."""
-
-    stage: str
-    step: int = 0
-    k: int
-    temperature: float
-    mean: float | None
-    low: float
-    high: float
-    solved: int
-    attempts: int
-    errors: int
-    tasks: tuple[TaskResult, ...]
 
 
 def evaluate(
@@ -115,6 +89,7 @@ def summarise(
                 errors=len(own) - len(scored),
                 low=low,
                 high=high,
+                rewards=tuple(verdict.reward for verdict in own),
             )
         )
     solved, attempts = sum(row.solved for row in rows), sum(row.attempts for row in rows)

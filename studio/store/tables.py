@@ -7,7 +7,7 @@ never changed in place.
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, ForeignKeyConstraint, Index, String
+from sqlalchemy import JSON, DateTime, Dialect, ForeignKeyConstraint, Index, String, UniqueConstraint
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
@@ -217,3 +217,119 @@ class RolloutTable(SQLModel, table=True):
     outcome: str
     reward: float | None = None
     offset: int
+
+
+class AdapterTable(SQLModel, table=True):
+    """A name under which adapters are kept; ``key`` is the folded name, so that names differ by more than case."""
+
+    __tablename__ = 'adapter'
+
+    id: str = Field(primary_key=True, sa_type=String(26))
+    name: str
+    key: str = Field(unique=True)
+    next_number: int = Field(default=1, description='Of its next version: the number of a deleted one never returns.')
+    created_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class AdapterVersionTable(SQLModel, table=True):
+    """One adapter; its files are in a folder of its own. ``run_id`` may name a run long deleted, empty: imported.
+
+    ``deleted_at`` stays behind, so that what was deleted does not come back from its run.
+    """
+
+    __tablename__ = 'adapter_version'
+    __table_args__ = (
+        UniqueConstraint('adapter_id', 'number'),
+        UniqueConstraint('run_id', 'sha256'),
+    )
+
+    id: str = Field(primary_key=True, sa_type=String(26))
+    adapter_id: str = Field(foreign_key='adapter.id', ondelete='CASCADE', sa_type=String(26), index=True)
+    number: int
+    run_id: str | None = Field(default=None, sa_type=String(26), index=True)
+    run_ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    run_name: str = ''
+    model: str
+    step: int = 0
+    rank: int | None = None
+    size: int
+    sha256: str = Field(description='Of the weights.')
+    notes: str = ''
+    lineage: dict[str, Any] = Field(sa_type=JSON)
+    files: list[Any] = Field(sa_type=JSON, description='Name, bytes and sha256 of each.')
+    before: dict[str, Any] | None = Field(default=None, sa_type=JSON(none_as_null=True))
+    after: dict[str, Any] | None = Field(default=None, sa_type=JSON(none_as_null=True))
+    proof_state: str = Field(default='none', index=True)
+    proof: dict[str, Any] | None = Field(default=None, sa_type=JSON(none_as_null=True))
+    proof_asked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    created_at: datetime = Field(sa_type=UtcDateTime, index=True)
+    deleted_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class CalibrationSubjectTable(SQLModel, table=True):
+    """Who attempts tasks and how: a model, an adapter or none, and the sampling. Counts of one subject add up."""
+
+    __tablename__ = 'calibration_subject'
+
+    key: str = Field(primary_key=True, sa_type=String(16), description='Hash of model, adapter and sampling.')
+    model: str
+    adapter: str = Field(default='', description='Folder of the adapter; empty for the base model.')
+    adapter_id: str | None = None
+    adapter_hash: str = ''
+    temperature: float
+    tokens: int = Field(description='Tokens of one episode.')
+    attempts: int = 0
+    seconds: float = Field(default=0.0, description='What its attempts took, all together.')
+    used_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class CalibrationTable(SQLModel, table=True):
+    """What a subject earned on a version of a task, by the version's hash: errors are counted apart."""
+
+    __tablename__ = 'calibration'
+    __table_args__ = (
+        ForeignKeyConstraint(['subject'], ['calibration_subject.key'], ondelete='CASCADE'),
+        {'sqlite_with_rowid': False},
+    )
+
+    subject: str = Field(primary_key=True, sa_type=String(16))
+    hash: str = Field(primary_key=True)
+    passes: int = 0
+    attempts: int = Field(default=0, description='Attempts that were scored.')
+    errors: int = 0
+    rewards: dict[str, int] = Field(sa_type=JSON, description='How often each reward was earned.')
+    error: str = Field(default='', description='What the last error said.')
+    updated_at: datetime = Field(sa_type=UtcDateTime)
+
+
+class CalibrationJobTable(SQLModel, table=True):
+    """One calibration: ``k`` attempts at each of its tasks, and how many of them are counted by now."""
+
+    __tablename__ = 'calibration_job'
+
+    id: str = Field(primary_key=True, sa_type=String(26))
+    subject: str = Field(foreign_key='calibration_subject.key', ondelete='CASCADE', sa_type=String(16))
+    k: int
+    seed: int
+    beside_runs: bool = Field(default=False, description='Works although a training run does.')
+    state: str
+    reason: str = ''
+    tasks: list[Any] = Field(sa_type=JSON, description='Ids of the documents, in the order they are attempted.')
+    counted: dict[str, int] = Field(sa_type=JSON, description='Attempts that are counted, by id.')
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+
+
+class ApiKeyTable(SQLModel, table=True):
+    """A key of the API. The key itself is nowhere: ``digest`` is its HMAC, ``prefix`` the part that may be shown."""
+
+    __tablename__ = 'api_key'
+
+    id: str = Field(primary_key=True, sa_type=String(26))
+    name: str
+    prefix: str = Field(unique=True)
+    digest: str
+    scopes: list[str] = Field(sa_type=JSON)
+    created_at: datetime = Field(sa_type=UtcDateTime)
+    last_used_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
