@@ -1,47 +1,68 @@
 """The ``rlvr`` command: every subcommand's options; what each does is in ``studio.commands``, imported when it is used.
 
-Results go to stdout (as one JSON value with ``--json``), everything else to stderr. Exit codes: 0 done, 1 the answer is
-no or the work failed, 2 bad input, 3 graded with outcome ``error``, 4 refused for want of isolation, 130 stopped.
+Results go to stdout (as one JSON value with ``--json``), everything else to stderr, where an error is one JSON object
+with ``--json``: ``{"error", "hint", "fields": [{"loc", "msg"}]}``. Exit codes: 0 done, 1 the answer is no or the work
+failed, 2 bad input, 3 graded with outcome ``error``, 4 refused for want of isolation, 130 stopped.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
-from trainer.errors import FieldsError, RlvrError, SandboxUnavailable
+from studio.cli_adapters import adapters_app
+from studio.cli_options import (
+    Home,
+    Json,
+    Line,
+    Model,
+    TaskPath,
+    Unsafe,
+    examples,
+    files,
+    isolations,
+    models,
+    solutions,
+)
+from studio.cli_tasks import tasks_app
+from trainer.errors import CheckerError, FieldsError, GenerationError, RlvrError, SandboxError, SandboxUnavailable
+
+# Errors in the command line itself; their common base has no public name.
+USAGE = cast('type[Exception]', typer.BadParameter.__mro__[1])
 
 app = typer.Typer(
     name='rlvr',
     help='Write RL tasks with verifiable rewards, prove their checkers, train a small model on them.',
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={'help_option_names': ['-h', '--help']},
+    epilog=examples(
+        'rlvr studio',
+        'rlvr certify task.json',
+        'rlvr train tasks.jsonl --model starter --out my-run',
+        'rlvr --install-completion',
+    ),
 )
-tasks_app = typer.Typer(help='The tasks of the studio: list, import, export.', no_args_is_help=True)
 models_app = typer.Typer(help='Models a run may start from.', no_args_is_help=True)
 sandbox_app = typer.Typer(help='The isolation of model-written code.', no_args_is_help=True)
 app.add_typer(tasks_app, name='tasks')
+app.add_typer(adapters_app, name='adapters')
 app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
-
-Json = Annotated[bool, typer.Option('--json', help='Print one JSON value to stdout.')]
-Unsafe = Annotated[bool, typer.Option('--unsafe-sandbox', help='Run model-written code without isolation.')]
-TaskPath = Annotated[Path, typer.Argument(metavar='TASK', exists=True, dir_okay=False, help='A task file.')]
-Line = Annotated[int | None, typer.Option(min=1, help='Line of the task, in a file with several.')]
-Home = Annotated[Path | None, typer.Option(file_okay=False, help='Data folder (RLVR_HOME).')]
 
 
 def main() -> None:
     """Run the command line; the entry point of ``rlvr``."""
+    as_json = '--json' in sys.argv[1:]
     try:
-        app()
+        code = app(standalone_mode=not as_json)
     except RlvrError as error:
-        _explain(error)
-        sys.exit(4 if isinstance(error, SandboxUnavailable) else 2)
+        code = _failed(error, as_json=as_json)
+    except USAGE as error:
+        code = _misused(error)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 @app.callback(invoke_without_command=True)
@@ -58,10 +79,10 @@ def root(
         studio()
 
 
-@app.command()
+@app.command(epilog=examples('rlvr studio --port 9000 --no-open', 'rlvr studio --home ~/experiments --native'))
 def studio(
-    host: Annotated[str | None, typer.Option(help='Address to listen on.')] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535)] = None,
+    host: Annotated[str | None, typer.Option(help='Address to listen on; only this machine reaches 127.0.0.1.')] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help='Port to listen on; 8080 if not named.')] = None,
     home: Home = None,
     open_browser: Annotated[bool | None, typer.Option('--open/--no-open', help='Open a browser window.')] = None,
     native: Annotated[bool | None, typer.Option('--native', help='Show it in a window of its own.')] = None,
@@ -80,21 +101,28 @@ def studio(
     )
 
 
-@app.command()
+@app.command(epilog=examples('rlvr validate task.json', 'rlvr validate tasks/*.jsonl --json'))
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar='FILE...', help='JSON or JSONL files of tasks.')],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar='FILE', help='JSON or JSONL files of tasks.', autocompletion=files)
+    ],
     json: Json = False,
 ) -> None:
     """Check task files; exit 2 when one is not valid."""
     from studio.commands.grading import validate
 
-    raise typer.Exit(validate(files, as_json=json))
+    raise typer.Exit(validate(paths, as_json=json))
 
 
-@app.command()
+@app.command(
+    epilog=examples('rlvr check task.json --workspace ./solved', 'rlvr check tasks.jsonl --line 3 --workspace .')
+)
 def check(
     task: TaskPath,
-    workspace: Annotated[Path, typer.Option(exists=True, file_okay=False, help='Folder to grade a copy of.')],
+    workspace: Annotated[
+        Path,
+        typer.Option(exists=True, file_okay=False, help='Folder to grade a copy of.', autocompletion=files),
+    ],
     line: Line = None,
     unsafe_sandbox: Unsafe = False,
     json: Json = False,
@@ -105,11 +133,20 @@ def check(
     raise typer.Exit(check(task, workspace, line=line, unsafe=unsafe_sandbox, as_json=json))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        'rlvr attempt task.json --solution reference', 'rlvr attempt task.json --solution steps.json --json'
+    )
+)
 def attempt(
     task: TaskPath,
     solution: Annotated[
-        str, typer.Option(metavar='STEPS.json|KIND', help='A file of steps, or reference, alternative, wrong.')
+        str,
+        typer.Option(
+            metavar='STEPS.json|KIND',
+            help='A file of steps, or reference, alternative, wrong.',
+            autocompletion=solutions,
+        ),
     ] = '',
     line: Line = None,
     unsafe_sandbox: Unsafe = False,
@@ -121,12 +158,15 @@ def attempt(
     raise typer.Exit(attempt(task, solution, line=line, unsafe=unsafe_sandbox, as_json=json))
 
 
-@app.command()
+@app.command(epilog=examples('rlvr certify task.json', 'rlvr certify task.json --thorough --repeats 20 --json'))
 def certify(
     task: TaskPath,
     repeats: Annotated[int, typer.Option(min=1, max=100, help='How often the reference is graded.')] = 5,
     solution: Annotated[
-        str, typer.Option(metavar='STEPS.json|KIND', help='What to take for the reference solution.')
+        str,
+        typer.Option(
+            metavar='STEPS.json|KIND', help='What to take for the reference solution.', autocompletion=solutions
+        ),
     ] = '',
     thorough: Annotated[bool, typer.Option('--thorough', help='Try every known attack.')] = False,
     line: Line = None,
@@ -141,26 +181,48 @@ def certify(
     )
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        'rlvr train tasks.jsonl --model starter --out my-run --eval held-out.jsonl',
+        'rlvr train tasks.jsonl --model Qwen/Qwen3-0.6B --out my-run --config rl.json',
+        'rlvr train --resume my-run --steps 50',
+    )
+)
 def train(
     manifest: Annotated[
-        Path | None, typer.Argument(exists=True, dir_okay=False, help='Tasks to train on, JSONL.')
+        Path | None,
+        typer.Argument(
+            metavar='MANIFEST', exists=True, dir_okay=False, help='Tasks to train on, JSONL.', autocompletion=files
+        ),
     ] = None,
-    model: Annotated[str, typer.Option(help='starter, an id of `rlvr models list`, a folder or owner/name.')] = '',
-    out: Annotated[Path | None, typer.Option(file_okay=False, help='New folder for the run.')] = None,
-    config: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help='JSON: config.rl or more.')] = None,
+    model: Model = '',
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help='New folder for the run.', autocompletion=files)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help='JSON: config.rl or more.', autocompletion=files),
+    ] = None,
     held_out: Annotated[
-        Path | None, typer.Option('--eval', exists=True, dir_okay=False, help='Held-out tasks, JSONL.')
+        Path | None,
+        typer.Option('--eval', exists=True, dir_okay=False, help='Held-out tasks, JSONL.', autocompletion=files),
     ] = None,
     demonstrations: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help='Chats with tool calls for a cold start, JSONL.')
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help='Chats with tool calls for a cold start, JSONL.',
+            autocompletion=files,
+        ),
     ] = None,
     only_cold_start: Annotated[
         bool, typer.Option('--only-cold-start', help='Learn from demonstrations alone, not from rewards.')
     ] = False,
     name: Annotated[str, typer.Option(help='Name of the run.')] = '',
     resume: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help='Folder of a run to go on with.')
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help='Folder of a run to go on with.', autocompletion=files),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help='With --resume: raise the number of steps.')] = None,
     unsafe_sandbox: Unsafe = False,
@@ -193,11 +255,24 @@ def train(
     )
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        'rlvr evaluate held-out.jsonl --model starter',
+        'rlvr evaluate held-out.jsonl --model starter --adapter my-run/adapter -k 8',
+    )
+)
 def evaluate(
-    manifest: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help='Tasks to attempt, JSONL.')],
-    model: Annotated[str, typer.Option(help='starter, an id of `rlvr models list`, a folder or owner/name.')],
-    adapter: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help='Folder of an adapter.')] = None,
+    manifest: Annotated[
+        Path,
+        typer.Argument(
+            metavar='MANIFEST', exists=True, dir_okay=False, help='Tasks to attempt, JSONL.', autocompletion=files
+        ),
+    ],
+    model: Model,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help='Folder of an adapter.', autocompletion=files),
+    ] = None,
     attempts: Annotated[int, typer.Option('-k', min=1, max=1000, help='Attempts per task.')] = 4,
     unsafe_sandbox: Unsafe = False,
     json: Json = False,
@@ -208,7 +283,7 @@ def evaluate(
     raise typer.Exit(evaluate(manifest, model=model, adapter=adapter, k=attempts, unsafe=unsafe_sandbox, as_json=json))
 
 
-@app.command()
+@app.command(epilog=examples('rlvr doctor', 'rlvr doctor --json'))
 def doctor(json: Json = False) -> None:
     """Say what is missing on this machine and how to get it; exit 1 when something needed is."""
     from studio.commands.machine import doctor
@@ -216,11 +291,15 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(doctor(as_json=json))
 
 
-@sandbox_app.command('probe')
+@sandbox_app.command('probe', epilog=examples('rlvr sandbox probe', 'rlvr sandbox probe --isolation landlock'))
 def sandbox_probe(
     unsafe_sandbox: Unsafe = False,
     isolation: Annotated[
-        str, typer.Option(help='Kind: bubblewrap, landlock (weaker) or unsafe (none); without it, the one in force.')
+        str,
+        typer.Option(
+            help='Kind: bubblewrap, landlock (weaker) or unsafe (none); without it, the one in force.',
+            autocompletion=isolations,
+        ),
     ] = '',
     json: Json = False,
 ) -> None:
@@ -230,7 +309,7 @@ def sandbox_probe(
     raise typer.Exit(sandbox_probe('unsafe' if unsafe_sandbox else isolation, as_json=json))
 
 
-@models_app.command('list')
+@models_app.command('list', epilog=examples('rlvr models list', 'rlvr models list --json'))
 def models_list(json: Json = False) -> None:
     """List the bundled, local and eligible models."""
     from studio.commands.machine import models_list
@@ -238,9 +317,14 @@ def models_list(json: Json = False) -> None:
     models_list(as_json=json)
 
 
-@models_app.command('check')
+@models_app.command('check', epilog=examples('rlvr models check starter', 'rlvr models check ./my-model --json'))
 def models_check(
-    model: Annotated[str, typer.Argument(help='An id of `rlvr models list`, a folder or owner/name.')],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar='MODEL', help='An id of `rlvr models list`, a folder or owner/name.', autocompletion=models
+        ),
+    ],
     json: Json = False,
 ) -> None:
     """Say whether a model can be trained on tools, from its tokenizer alone; exit 1 when it cannot."""
@@ -249,96 +333,22 @@ def models_check(
     raise typer.Exit(models_check(model, as_json=json))
 
 
-@tasks_app.command('list')
-def tasks_list(
-    search: Annotated[str, typer.Option(help='Words that must occur.')] = '', home: Home = None, json: Json = False
-) -> None:
-    """List the tasks of the studio."""
-    from studio.commands.tasks import tasks_list
+def _failed(error: RlvrError, *, as_json: bool) -> int:
+    """Say what went wrong; 4 without isolation, 1 where the work failed, 2 where what was given cannot work."""
+    from studio.commands.output import say_error
 
-    tasks_list(search, home=home, as_json=json)
-
-
-@tasks_app.command('import')
-def tasks_import(
-    files: Annotated[list[Path], typer.Argument(metavar='FILE|FOLDER...', exists=True)],
-    format: Annotated[
-        str, typer.Option(help='auto recognises each part; or jsonl, harbor, openai, doc-create.')
-    ] = 'auto',
-    conflicts: Annotated[
-        str, typer.Option(help='A task that is here and differs: keep it, add a version, or add a copy.')
-    ] = 'keep',
-    publish: Annotated[bool, typer.Option('--publish', help='Publish them at once.')] = False,
-    dry_run: Annotated[bool, typer.Option('--dry-run', help='Only say what each row would become.')] = False,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Add tasks to the studio; what is there already is left alone. Exit 2 when a row was refused."""
-    from studio.commands.tasks import tasks_import
-
-    raise typer.Exit(
-        tasks_import(
-            files, format=format, conflicts=conflicts, publish=publish, dry_run=dry_run, home=home, as_json=json
-        )
-    )
+    fields = error.fields if isinstance(error, FieldsError) else ()
+    say_error(error.message, error.hint, fields, as_json=as_json)
+    if isinstance(error, SandboxUnavailable):
+        return 4
+    return 1 if isinstance(error, SandboxError | CheckerError | GenerationError) else 2
 
 
-@tasks_app.command('export')
-def tasks_export(
-    ids: Annotated[list[str] | None, typer.Argument(metavar='[ID]...', help='Default: all.')] = None,
-    format: Annotated[str, typer.Option(help='jsonl, harbor, task_spec or doc-create.')] = 'jsonl',
-    out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.')] = None,
-    home: Home = None,
-) -> None:
-    """Write the latest versions of tasks."""
-    from studio.commands.tasks import tasks_export
+def _misused(error: Exception) -> int:
+    """Say with ``--json`` what is wrong with the command line; without, typer does."""
+    from studio.commands.output import say_error
 
-    tasks_export(ids or None, format=format, out=out, home=home)
-
-
-@tasks_app.command('variants')
-def tasks_variants(
-    task: TaskPath,
-    table: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help='CSV, TSV or JSONL with a column for each {name}.')
-    ] = None,
-    ranges: Annotated[
-        list[str] | None, typer.Option('--set', metavar='NAME=VALUES', help='As in n=1..20 or city=Oslo,Rome.')
-    ] = None,
-    in_step: Annotated[bool, typer.Option('--in-step', help='Combine --set in step; else every combination.')] = False,
-    keep: Annotated[list[str] | None, typer.Option(metavar='NAME', help='A {NAME} that is text.')] = None,
-    title: Annotated[str, typer.Option(help='Title of each, with {names}.')] = '',
-    out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.')] = None,
-    prove: Annotated[bool, typer.Option('--certify', help='Write only those that are certified.')] = False,
-    line: Line = None,
-    unsafe_sandbox: Unsafe = False,
-    json: Json = False,
-) -> None:
-    """Make many tasks of one with {placeholders}, as JSONL. Exit 2 when a row was refused, 1 when one is not proven."""
-    from studio.commands.variants import tasks_variants
-
-    raise typer.Exit(
-        tasks_variants(
-            task,
-            table=table,
-            ranges=ranges or [],
-            in_step=in_step,
-            kept=keep or [],
-            title=title,
-            out=out,
-            prove=prove,
-            line=line,
-            unsafe=unsafe_sandbox,
-            as_json=json,
-        )
-    )
-
-
-def _explain(error: RlvrError) -> None:
-    typer.secho(f'Error: {error.message}', err=True, fg='red')
-    if isinstance(error, FieldsError):
-        for field in error.fields[:20]:
-            if field.msg != error.message:
-                typer.echo(f'  {field.loc}: {field.msg}' if field.loc else f'  {field.msg}', err=True)
-    if error.hint:
-        typer.echo(error.hint, err=True)
+    context = getattr(error, 'ctx', None)
+    command = context.command_path if context is not None else 'rlvr'
+    say_error(error.format_message(), f'Try: {command} -h', as_json=True)  # type: ignore[attr-defined]
+    return 2

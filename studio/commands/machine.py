@@ -9,11 +9,14 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import typer
 
 from studio.commands.output import print_json, print_table, settings
+
+if TYPE_CHECKING:
+    from trainer.models import ModelInfo
 
 NEEDED_GB: Final = 2.0
 DEVICE: Final = """
@@ -70,14 +73,19 @@ def doctor(*, as_json: bool) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def models_list(*, as_json: bool) -> None:
-    """List models: the bundled one, folders under ``<home>/models``, the eligible list."""
+def known_models() -> list[ModelInfo]:
+    """The bundled models, the folders under ``<home>/models``, and the eligible list, in this order."""
     from trainer.models import find_model, offered_models
 
     local = sorted(path.parent for path in (settings().home / 'models').glob('*/config.json'))
     models = [*offered_models(), *(find_model(str(folder)) for folder in local)]
     order = ('bundled', 'local', 'eligible')
-    models.sort(key=lambda model: order.index(model.kind))
+    return sorted(models, key=lambda model: order.index(model.kind))
+
+
+def models_list(*, as_json: bool) -> None:
+    """List the models a run may start from."""
+    models = known_models()
     if as_json:
         keys = {'id', 'title', 'kind', 'supports_rl', 'parameters', 'source', 'about'}
         print_json([model.model_dump(mode='json', by_alias=True, include=keys) for model in models])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -16,6 +16,8 @@ from trainer.task import TaskFile
 if TYPE_CHECKING:
     from studio.settings import Settings
     from trainer.sandbox import Isolation
+
+_SHOWN_FIELDS: Final = 20
 
 
 def settings(**options: Any) -> Settings:
@@ -60,6 +62,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def say(message: str, *, error: bool = False) -> None:
     """A line to stderr."""
     typer.secho(message, err=True, fg='red' if error else None)
+
+
+def say_error(message: str, hint: str = '', fields: Sequence[FieldError] = (), *, as_json: bool) -> None:
+    """What went wrong, to stderr: in words, or as one JSON object ``{"error", "hint", "fields"}`` on a line."""
+    if as_json:
+        shown = {'error': message, 'hint': hint, 'fields': [field.model_dump() for field in fields]}
+        typer.echo(json.dumps(shown, ensure_ascii=True), err=True)
+        return
+    say(f'Error: {message}', error=True)
+    for field in [field for field in fields if field.msg != message][:_SHOWN_FIELDS]:
+        say(f'  {field.loc}: {field.msg}' if field.loc else f'  {field.msg}')
+    if hint:
+        say(hint)
 
 
 def say_notes(notes: Iterable[FieldError]) -> None:

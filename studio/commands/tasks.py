@@ -77,11 +77,12 @@ def tasks_import(
     return 2 if receipt.count('refused') else 0
 
 
-def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, home: Path | None) -> None:
-    """Write tasks in a format to a file or stdout."""
-    writer(format)
+def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, home: Path | None, as_json: bool) -> None:
+    """Write tasks in a format to a file or stdout; with ``as_json`` say on stdout what went into the file."""
+    write = writer(format).write
     with _documents(home) as documents:
-        content = Transfer(documents).export(ids, format)
+        tasks = documents.tasks(ids)
+    content = write(tasks)
     data = content.encode('utf-8') if isinstance(content, str) else content
     if out is None:
         typer.echo(data, nl=False)
@@ -90,7 +91,10 @@ def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, ho
         out.write_bytes(data)
     except OSError as error:
         raise ConfigError(f'{out} cannot be written: {error.strerror}') from error
-    say(f'{len(ids) if ids else "All"} tasks written to {out}')
+    if as_json:
+        print_json({'out': str(out), 'format': format, 'tasks': len(tasks)})
+    else:
+        say(f'{len(tasks)} tasks written to {out}')
 
 
 @contextmanager
