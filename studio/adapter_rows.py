@@ -129,6 +129,14 @@ def new_row(id: str, adapter: AdapterTable, gathered: Gathered, *, model: str) -
     )
 
 
+def known_base(name: str) -> str:
+    """The id of a base model that is known here by another name, else the name as it is."""
+    try:
+        return find_model(name).id
+    except ConfigError:
+        return name
+
+
 def _live(session: Session, *where: bool) -> Sequence[AdapterVersionTable]:
     query = select(AdapterVersionTable).where(*where, col(AdapterVersionTable.deleted_at).is_(None))
     newest = (col(AdapterVersionTable.created_at).desc(), col(AdapterVersionTable.id).desc())

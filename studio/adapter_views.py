@@ -67,6 +67,12 @@ class AdapterVersionView(Document):
         return f'{self.name} v{self.number}'
 
     @property
+    def file_name(self) -> str:
+        """A name for a file, without ending, of letters that every file system takes."""
+        letters = ''.join(letter if letter.isalnum() and letter.isascii() else '-' for letter in self.name)
+        return f'{"-".join(filter(None, letters.split("-")))[:80] or "adapter"}-v{self.number}'
+
+    @property
     def imported(self) -> bool:
         """Whether it came from elsewhere."""
         return self.run_id is None
@@ -83,6 +89,13 @@ class NamedAdapter(Document):
     id: str
     name: str
     versions: tuple[AdapterVersionView, ...]
+
+
+class Imported(Document):
+    """What an import made, and the files that were left out because no adapter needs them."""
+
+    version: AdapterVersionView
+    left_out: tuple[str, ...] = ()
 
 
 class Difference(Document):

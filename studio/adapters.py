@@ -17,12 +17,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from studio.adapter_compare import compare
-from studio.adapter_files import freed_bytes, gather, pack
+from studio.adapter_files import describe, freed_bytes, gather, pack, staged
+from studio.adapter_import import bring_in
 from studio.adapter_rows import (
     adapter_row,
     adapter_under,
     check_name,
     folded,
+    known_base,
     known_row,
     named_row,
     new_row,
@@ -31,15 +33,16 @@ from studio.adapter_rows import (
     target_of,
     version_row,
 )
-from studio.adapter_views import AdapterVersionView, Comparison, NamedAdapter, ProofView
+from studio.adapter_views import AdapterVersionView, Comparison, Imported, NamedAdapter, ProofView
 from studio.document_views import NotFound
 from studio.results import EvaluationView
 from studio.run_views import StillActive
 from studio.store.database import Database
 from studio.store.ids import is_id, new_id
 from studio.store.tables import AdapterTable, AdapterVersionTable, RunTable
-from trainer.errors import ConfigError, FieldError, RlvrError
+from trainer.errors import ConfigError, FieldError, RlvrError, StoreError
 from trainer.events import FINAL_STATES
+from trainer.proof import ProofResult
 from trainer.runfolder import RunFolder
 
 MAX_NOTES_CHARS: Final = 20_000
@@ -161,6 +164,13 @@ class Adapters:
         """The folder in which the parity proof of a version works; may be missing."""
         return self._folder / id / 'proof'
 
+    def keep_proof(self, id: str, result: ProofResult) -> None:
+        """Keep what a proof found; it takes the place of the one before."""
+        proof = ProofView(state=result.state, result=result, reason='; '.join(result.problems))
+        with self._database.write() as session:
+            row = version_row(session, id)
+            row.proof_state, row.proof = result.state, proof.model_dump(mode='json', exclude={'state'})
+
     def zip(self, id: str) -> Path:
         """A zip of a version in PEFT layout, made once and then kept."""
         view = self.get(id)
@@ -216,6 +226,29 @@ class Adapters:
             gathered.settle()
         return self.get(id)
 
+    def bring_in(self, source: Path, *, name: str = '') -> Imported:
+        """Make a version of an adapter of others: a zip or a folder, under ``name`` or that of the file.
+
+        Raises ``ConfigError`` with the path of each fault; nothing is stored then.
+        """
+        name = check_name(name or _shown(source))
+        id = new_id()
+        try:
+            with staged(self._folder, id) as (staging, place):
+                (staging / 'files').mkdir()
+                brought = bring_in(source, staging / 'files')
+                gathered = describe(staging, place)
+                gathered.made_at = datetime.now(UTC)
+                with self._database.write() as session:
+                    session.add(new_row(id, adapter_under(session, name), gathered, model=known_base(brought.base)))
+                    session.flush()
+                    gathered.settle()
+        except OSError as error:
+            raise StoreError(
+                f'The adapter could not be stored: {error.strerror or error}', hint='See whether the disk is full.'
+            ) from error
+        return Imported(version=self.get(id), left_out=brought.left_out)
+
     def _ended_runs(self) -> list[tuple[str, datetime | None]]:
         kept = select(AdapterVersionTable.id).where(
             col(AdapterVersionTable.run_id) == col(RunTable.id),
@@ -251,3 +284,8 @@ class Adapters:
             created_at=row.created_at,
             path=str((self._folder / row.id / 'files').resolve()),
         )
+
+
+def _shown(source: Path) -> str:
+    """A name for what is imported without one."""
+    return source.resolve().stem if source.suffix == '.zip' else source.resolve().name

@@ -27,7 +27,7 @@ MAX_ENTRY_BYTES: Final = 16 * 1024**2
 MAX_RATIO: Final = 200
 RATIO_COUNTS_FROM: Final = 1024**2
 """Below this size text may be packed as tight as it likes: a file of one letter is no bomb."""
-_BROKEN: Final = (
+BROKEN: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(ValueError, OverflowError, RuntimeError, EOFError, OSError),
 )
@@ -45,13 +45,13 @@ def unpack(incoming: Incoming) -> tuple[list[Entry], list[Found]]:
     name = incoming.name or 'archive'
     try:
         archive = zipfile.ZipFile(io.BytesIO(incoming.data))
-    except _BROKEN as error:
+    except BROKEN as error:
         return [], [refusal(name, name, f'not a readable zip archive: {error}')]
     with archive:
-        infos = [info for info in archive.infolist() if not _is_noise(info.filename)]
+        infos = [info for info in archive.infolist() if not is_noise(info.filename)]
         if problem := _bomb(infos):
             return [], [refusal(name, name, problem)]
-        problems = judge([(info.orig_filename, _kind(info)) for info in infos])
+        problems = judge([(info.orig_filename, kind_of(info)) for info in infos])
         entries, refused = [], []
         for info, problem in zip(infos, problems, strict=True):
             if not problem and info.filename.endswith('/'):
@@ -149,12 +149,13 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[bytes, str]:
     try:
         with archive.open(info) as file:
             data = file.read(info.file_size + 1)
-    except _BROKEN as error:
+    except BROKEN as error:
         return b'', f'cannot be unpacked: {error}'
     return (data, '') if len(data) == info.file_size else (b'', 'is not as long as the archive says')
 
 
-def _kind(info: zipfile.ZipInfo) -> str:
+def kind_of(info: zipfile.ZipInfo) -> str:
+    """What an entry is: file, folder, link or other."""
     kind = stat.S_IFMT(info.external_attr >> 16) if info.create_system == 3 else 0
     if kind == stat.S_IFLNK:
         return 'link'
@@ -163,6 +164,6 @@ def _kind(info: zipfile.ZipInfo) -> str:
     return 'folder' if info.filename.endswith('/') else 'file'
 
 
-def _is_noise(name: str) -> bool:
+def is_noise(name: str) -> bool:
     """What a Mac adds to every archive."""
     return name.startswith('__MACOSX/') or name.rsplit('/', 1)[-1] == '.DS_Store'
