@@ -106,6 +106,10 @@ class _Stream:
         conversation.turn, conversation.limit = [], limit
         self._back.append(conversation)
 
+    def so_far(self, row: int) -> Sequence[int]:
+        """What there is of the turn that a conversation is at."""
+        return self._slots[self._slot_of[row]].turn
+
     def advance(self) -> list[tuple[int, Generation]]:
         """Decode one token of every turn; compute what came back, when enough did."""
         ended: list[_Conversation] = []
