@@ -47,7 +47,7 @@ def transcript(rollout: Rollout, *, raw: bool = False) -> None:
     with ui.element('div').classes('tr'):
         _prompt(rollout)
         for number, turn in enumerate(rollout.turns, start=1):
-            _turn(number, turn, raw=raw)
+            draw_turn(number, turn, raw=raw)
         used = sum(len(turn.calls) for turn in rollout.turns)
         with ui.element('div').classes('endb'):
             Icon('flag', 'ic-s')
@@ -151,7 +151,8 @@ def _prompt(rollout: Rollout) -> None:
             long_text(rollout.prompt, 'prose')
 
 
-def _turn(number: int, turn: Turn, *, raw: bool) -> None:
+def draw_turn(number: int, turn: Turn, *, raw: bool = False) -> None:
+    """Draw one turn with its tool calls."""
     with ui.element('article').classes('turn').props(f'aria-label="Model, turn {number}"'):
         with ui.element('span').classes('av as'):
             Icon('bot')
@@ -169,10 +170,11 @@ def _turn(number: int, turn: Turn, *, raw: bool) -> None:
             elif not turn.calls:
                 Text('No text.', 'div', 't3')
             for call in turn.calls:
-                _call(call)
+                draw_call(call)
 
 
-def _call(call: ToolRecord) -> None:
+def draw_call(call: ToolRecord) -> None:
+    """Draw one tool call with its answer."""
     with ui.element('div').classes('call'):
         with ui.element('div').classes('ch'):
             Icon('wrench', 'ic-s t3')
