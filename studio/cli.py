@@ -21,6 +21,7 @@ from studio.cli_options import (
     Model,
     TaskPath,
     Unsafe,
+    dtypes,
     examples,
     files,
     isolations,
@@ -281,6 +282,35 @@ def evaluate(
     from studio.commands.training import evaluate
 
     raise typer.Exit(evaluate(manifest, model=model, adapter=adapter, k=attempts, unsafe=unsafe_sandbox, as_json=json))
+
+
+@app.command(
+    epilog=examples(
+        'rlvr merge my-run/adapter --out my-model', 'rlvr merge my-run --out my-model --dtype bfloat16 --json'
+    )
+)
+def merge(
+    adapter: Annotated[
+        Path,
+        typer.Argument(
+            metavar='ADAPTER',
+            exists=True,
+            file_okay=False,
+            help='Folder of an adapter or of a run.',
+            autocompletion=files,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help='New folder for the merged model.', autocompletion=files)],
+    dtype: Annotated[str, typer.Option(help='float32, or bfloat16: half the size.', autocompletion=dtypes)] = 'float32',
+    model: Annotated[
+        str, typer.Option(help='Its base model, where the adapter does not say it.', autocompletion=models)
+    ] = '',
+    json: Json = False,
+) -> None:
+    """Write an adapter into its base model, and measure how far the result is from both."""
+    from studio.commands.merge import merge
+
+    raise typer.Exit(merge(adapter, out=out, dtype=dtype, model=model, as_json=json))
 
 
 @app.command(epilog=examples('rlvr doctor', 'rlvr doctor --json'))

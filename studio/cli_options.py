@@ -31,6 +31,11 @@ def isolations(incomplete: str) -> list[str]:
     return [kind for kind in ('bubblewrap', 'landlock', 'unsafe') if kind.startswith(incomplete)]
 
 
+def dtypes(incomplete: str) -> list[str]:
+    """Precisions of a merged model."""
+    return [kind for kind in ('float32', 'bfloat16') if kind.startswith(incomplete)]
+
+
 def conflicts(incomplete: str) -> list[str]:
     """What can become of a task that is here and differs."""
     return [choice for choice in ('keep', 'version', 'copy') if choice.startswith(incomplete)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from io import TextIOWrapper
 
+from studio.adapter_use import AdapterUse
 from studio.certificates import Certificates
 from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
@@ -20,6 +21,7 @@ from studio.settings import Settings
 from studio.store.database import Database
 from studio.supervisor import Supervisor
 from studio.transfer import Transfer
+from studio.tryouts import Tryouts
 from studio.variants import Variants
 from trainer.errors import ConfigError
 
@@ -46,12 +48,14 @@ class Studio:
         self.sandbox = SandboxStatus(self.settings.sandbox)
         self.playground = Playground(self.settings.home, self.settings.sandbox, self.settings.packages)
         self.variants = Variants(self.database, self.documents, self.certificates)
+        self.adapter_use = AdapterUse(self.settings.home)
+        self.tryouts = Tryouts(self.settings.home, self.settings.sandbox)
         self.supervisor = Supervisor(
             self.database,
             self.runs,
             launcher,
             grace_s=self.settings.stop_grace_s,
-            chores=(self.playground.sweep, self.meters.sample, self.search.keep_up),
+            chores=(self.playground.sweep, self.tryouts.sweep, self.meters.sample, self.search.keep_up),
         )
         self._lock: TextIOWrapper | None = None
 
@@ -80,6 +84,8 @@ class Studio:
         self.supervisor.stop()
         self.meters.close()
         self.playground.close_all()
+        self.tryouts.close()
+        self.adapter_use.close()
         self.variants.close()
         self.sandbox.close()
         if self._lock is not None:

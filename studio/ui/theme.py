@@ -25,6 +25,7 @@ STYLES = (
     'css/studio-editor.css',
     'css/studio-tasks.css',
     'css/studio-import.css',
+    'css/studio-try.css',
 )
 SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
 REPEAT_S = 60

@@ -18,6 +18,7 @@ from studio.ui.pages import (
     runs,
     settings,
     templates,
+    try_it,
     variants,
 )
 
@@ -33,6 +34,7 @@ PAGES: Final[dict[str, Callable[..., Any]]] = {
     '/runs/{run_id}/rollouts': rollouts.page,
     '/runs/{run_id}/rollouts/{rollout_id}': rollout.page,
     '/adapters': adapters.page,
+    '/try': try_it.page,
     '/models': models.page,
     '/settings': settings.page,
 }
