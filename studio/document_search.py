@@ -13,6 +13,7 @@ from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from studio.document_text import fold, marked_topic
+from studio.document_tiers import pass_rate, tier
 from studio.document_views import CertificateState, DocumentQuery
 from studio.store.tables import CertificateTable, DocumentNumberTable, DocumentTable, VersionTable
 
@@ -38,11 +39,23 @@ def conditions(query: DocumentQuery) -> list[ColumnElement[bool]]:
     if words or topics:
         where.append(col(DocumentTable.id).in_(_holding(topics, words)))
     where += [col(DocumentTable.id).not_in(_holding([marked_topic(topic)])) for topic in query.without_topics if topic]
+    if query.workspaceid is not None:
+        where.append(col(DocumentTable.workspaceid) == query.workspaceid)
     if query.checker:
         where.append(col(DocumentTable.checker) == query.checker)
     if query.certificate:
         where.append(certificate_state() == query.certificate)
+    if query.tier:
+        where.append(tier(query.subject) == query.tier)
     return where
+
+
+def order(query: DocumentQuery) -> list[ColumnElement[Any]]:
+    """What documents are sorted by; those without a pass rate come last whichever way rates are sorted."""
+    by = pass_rate(query.subject) if query.sort == 'rate' else ORDER[query.sort]
+    last = [by.is_(None)] if query.sort == 'rate' else []
+    both = (by, col(DocumentTable.id))
+    return [*last, *((column.desc() for column in both) if query.descending else both)]
 
 
 def certificate_state() -> ColumnElement[CertificateState]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from studio.pass_rates import PassRate, Tier
 from trainer.errors import FieldError, StoreError, TaskError
 from trainer.task import MAX_TITLE_CHARS, Solution, TaskSpec, parse_task_spec
 from trainer.validation import Document, Invalid, validate
@@ -49,7 +50,10 @@ class DocumentView(Document):
 
 
 class DocumentRow(Document):
-    """A document in a list: no spec, the first 200 characters of its prompt."""
+    """A document in a list: no spec, the first 200 characters of its prompt.
+
+    ``pass_rate`` is known where a list was asked for a subject (who attempted it) that measured it.
+    """
 
     id: str
     title: str
@@ -65,18 +69,25 @@ class DocumentRow(Document):
     created_at: datetime
     updated_at: datetime
     certificate: CertificateState = 'uncertified'
+    pass_rate: PassRate | None = None
 
 
 class DocumentQuery(Document):
-    """Which documents to list: every word of ``search`` and every topic must occur, none of ``without_topics`` may."""
+    """Which documents to list: every word of ``search`` and every topic must occur, none of ``without_topics`` may.
+
+    ``subject`` is whose pass rates are meant by ``tier`` and by the order ``rate``: the key of a calibration's subject.
+    """
 
     search: str = ''
+    workspaceid: str | None = None
     status: Status | None = None
     checker: str | None = None
     topics: tuple[str, ...] = ()
     without_topics: tuple[str, ...] = ()
     certificate: CertificateState | None = None
-    sort: Literal['updated', 'created', 'title', 'status', 'checker'] = 'updated'
+    subject: str = ''
+    tier: Tier | None = None
+    sort: Literal['updated', 'created', 'title', 'status', 'checker', 'rate'] = 'updated'
     descending: bool = True
     page: int = Field(default=1, ge=1)
     per_page: int = Field(default=50, ge=1, le=1000)

@@ -25,7 +25,8 @@ from studio.document_rows import (
     task_file,
     view,
 )
-from studio.document_search import ORDER, certificate_state, conditions
+from studio.document_search import certificate_state, conditions, order
+from studio.document_tiers import rated
 from studio.document_views import (
     Conflict,
     DocumentPage,
@@ -105,7 +106,8 @@ class Documents:
                 .limit(query.per_page)
             ).all()
             total = counts[query.status] if query.status else sum(counts.values())
-            return DocumentPage(rows=tuple(listed(*row) for row in rows), total=total, counts=counts)
+            shown = rated(session, [listed(*row) for row in rows], query.subject)
+            return DocumentPage(rows=shown, total=total, counts=counts)
 
     def count(self) -> int:
         """How many documents there are."""
@@ -146,11 +148,16 @@ class Documents:
         topics: Iterable[str] | None = None,
         notes: str | None = None,
         solutions: Sequence[Solution | Mapping[str, Any]] | None = None,
+        raw: Mapping[str, Any] | None = None,
+        status: Status | None = None,
         revision: int,
     ) -> DocumentView:
-        """Change what lies beside the spec; ``None`` leaves a field as it is."""
+        """Change several parts of a document at once; ``None`` leaves a part as it is."""
 
         def apply(row: DocumentTable) -> None:
+            if raw is not None:
+                row.draft = plain(raw)
+            row.status = status or row.status
             if title is not None:
                 row.title = check_title(title, needed=row.status == 'published')
             if topics is not None:
@@ -159,6 +166,9 @@ class Documents:
                 row.notes = notes
             if solutions is not None:
                 row.solutions = [solution.model_dump(mode='json') for solution in check_solutions(solutions)]
+            if status == 'published' or (raw is not None and row.status == 'published'):
+                check_publishable(row.title, row.draft)
+                check_variant(row)
 
         return self._change(id, revision, apply)
 
@@ -263,8 +273,7 @@ class Documents:
 def _ordered(select: Any, where: Sequence[Any], query: DocumentQuery) -> Any:
     if query.status:
         where = [*where, col(DocumentTable.status) == query.status]
-    order, id = ORDER[query.sort], col(DocumentTable.id)
-    return select.where(*where).order_by(*((order.desc(), id.desc()) if query.descending else (order, id)))
+    return select.where(*where).order_by(*order(query))
 
 
 def _row(session: Session, id: str, *, deleted: bool = False) -> DocumentTable:

@@ -6,15 +6,21 @@ import fcntl
 from io import TextIOWrapper
 
 from studio.adapter_use import AdapterUse
+from studio.adapters import Adapters
+from studio.api_keys import ApiKeys
+from studio.calibrations import Calibrations
 from studio.certificates import Certificates
+from studio.comparison import Comparison
 from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
 from studio.estimates import Estimates
 from studio.launchers import LocalLauncher
 from studio.machine import Meters
 from studio.playground import Playground
+from studio.proofs import Proofs
 from studio.results import Results
 from studio.rollout_search import RolloutSearch
+from studio.run_export import RunExport
 from studio.runs import Runs
 from studio.sandbox_status import SandboxStatus
 from studio.settings import Settings
@@ -36,11 +42,17 @@ class Studio:
         self.database = Database(self.settings.database_url)
         self.database.migrate()
         launcher = launcher or LocalLauncher()
+        self.keys = ApiKeys(self.database, self.settings.secret)
         self.documents = Documents(self.database)
         self.bulk = BulkDocuments(self.database)
         self.transfer = Transfer(self.documents)
         self.runs = Runs(self.database, self.settings, launcher, self.documents)
         self.results = Results(self.database, self.settings.runs_folder)
+        self.adapters = Adapters(self.database, self.settings.home / 'adapters', self.settings.runs_folder)
+        self.proofs = Proofs(self.database, self.adapters, self.runs, self.settings)
+        self.calibrations = Calibrations(self.database, self.settings, self.runs, self.adapters)
+        self.comparison = Comparison(self.database, self.runs, self.results)
+        self.export = RunExport(self.database, self.runs, self.results)
         self.search = RolloutSearch(self.database, self.settings.runs_folder)
         self.meters = Meters(self.database)
         self.estimates = Estimates(self.database)
@@ -55,7 +67,14 @@ class Studio:
             self.runs,
             launcher,
             grace_s=self.settings.stop_grace_s,
-            chores=(self.playground.sweep, self.tryouts.sweep, self.meters.sample, self.search.keep_up),
+            chores=(
+                self.playground.sweep,
+                self.tryouts.sweep,
+                self.meters.sample,
+                self.search.keep_up,
+                self.adapters.keep_up,
+                self.proofs.keep_up,
+            ),
         )
         self._lock: TextIOWrapper | None = None
 
@@ -77,11 +96,15 @@ class Studio:
     def start(self) -> None:
         """Begin to watch runs, finding again those that went on meanwhile."""
         self.claim()
+        self.adapters.sweep()
+        self.calibrations.recover()
         self.supervisor.start()
 
     def stop(self) -> None:
         """Stop watching and close the store; runs go on."""
         self.supervisor.stop()
+        self.calibrations.close()
+        self.proofs.close()
         self.meters.close()
         self.playground.close_all()
         self.tryouts.close()

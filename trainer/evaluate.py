@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -21,7 +22,7 @@ from trainer.evaluation import Evaluation, TaskResult
 from trainer.hardware import detect
 from trainer.journal import Stage
 from trainer.manifest import read_manifest
-from trainer.models import find_model
+from trainer.models import ModelInfo, find_model
 from trainer.policy import load_model, load_tokenizer
 from trainer.recording import Rollout
 from trainer.requirements import parse_requirements
@@ -37,6 +38,8 @@ __all__ = ['Evaluation', 'TaskResult', 'evaluate', 'summarise']
 
 BATCH = 64
 """Episodes played at once."""
+CPU_GROUP = 8
+"""Episodes played at once for each group that a step of training holds, where there is no GPU."""
 
 
 def evaluate(
@@ -48,21 +51,22 @@ def evaluate(
     stage: Stage,
     step: int = 0,
     seed: int = 1,
+    batch: int = BATCH,
     on_rollout: Callable[[Rollout], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation:
     """Attempt every task ``k`` times; the same weights and seed give the same attempts, whatever was done before.
 
-    ``stop`` is asked while episodes are played; the batches that were whole by then count.
+    ``batch`` episodes are played at once. ``stop`` is asked meanwhile; the batches that were whole by then count.
     """
     wanted = [(number, task, index) for number, task in enumerate(tasks) for index in range(k)]
     rollouts: list[Rollout] = []
     with torch.random.fork_rng(devices=[]), suppress(Stopped):
         torch.manual_seed(seed)
-        for start in range(0, len(wanted), BATCH):
-            batch = wanted[start : start + BATCH]
-            episodes = player.play([task for _, task, _ in batch], stop=stop)
-            for episode, (number, _, index) in zip(episodes, batch, strict=True):
+        for start in range(0, len(wanted), batch):
+            some = wanted[start : start + batch]
+            episodes = player.play([task for _, task, _ in some], stop=stop)
+            for episode, (number, _, index) in zip(episodes, some, strict=True):
                 rollout = record(episode, step=step, stage=stage, group=number, index=index, advantage=None)
                 rollouts.append(rollout)
                 if on_rollout is not None:
@@ -121,8 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog='python -m trainer.evaluate', description='Held-out success of a model.')
+def model_options(program: str, about: str) -> argparse.ArgumentParser:
+    """The options that say who attempts which tasks, and how."""
+    parser = argparse.ArgumentParser(prog=program, description=about)
     parser.add_argument('--manifest', type=Path, required=True)
     parser.add_argument('--model', required=True)
     parser.add_argument('--adapter', type=Path)
@@ -133,13 +138,22 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument('--home', type=Path, required=True)
     parser.add_argument('--package', action='append', default=[], help='of the Python in sandboxes; may be repeated')
     parser.add_argument('--isolation', choices=get_args(Isolation), default='bubblewrap')
-    parser.add_argument('--out', type=Path, required=True)
     return parser
 
 
-def _evaluate_model(options: argparse.Namespace) -> Evaluation:
+@dataclass(frozen=True)
+class Opened:
+    """A model that is ready to attempt tasks."""
+
+    model: ModelInfo
+    player: Player
+    temperature: float
+    on_gpu: bool
+
+
+def open_model(options: argparse.Namespace, *, environment: type[TfcodeEnv] = TfcodeEnv) -> Opened:
+    """Load what ``model_options`` named; its player is to be closed. Raises ``ConfigError``, ``SandboxError``."""
     model = find_model(options.model)
-    tasks = read_manifest(options.manifest)
     hardware = detect()
     tokenizer = load_tokenizer(model)
     policy = load_model(model, hardware, adapter=options.adapter)
@@ -151,8 +165,26 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
         Chat(tokenizer),
         open_engine('plain', policy, tokenizer),
         limits,
-        lambda: TfcodeEnv(options.home, options.isolation, python),
+        lambda: environment(options.home, options.isolation, python),
     )
+    return Opened(model, player, temperature, on_gpu=hardware.device == 'cuda')
+
+
+def batch_size(opened: Opened, k: int) -> int:
+    """Episodes to play at once: whole groups of ``k`` where they fit, and no more than a step of training would."""
+    most = BATCH if opened.on_gpu else min(BATCH, CPU_GROUP * opened.model.preset.groups_per_batch)
+    return max(1, most // k) * k if k <= most else most
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = model_options('python -m trainer.evaluate', 'Held-out success of a model.')
+    parser.add_argument('--out', type=Path, required=True)
+    return parser
+
+
+def _evaluate_model(options: argparse.Namespace) -> Evaluation:
+    tasks = read_manifest(options.manifest)
+    opened = open_model(options)
     done = 0
 
     def report(rollout: Rollout) -> None:
@@ -162,16 +194,16 @@ def _evaluate_model(options: argparse.Namespace) -> Evaluation:
 
     try:
         return evaluate(
-            player,
+            opened.player,
             tasks,
             k=options.k,
-            temperature=temperature,
+            temperature=opened.temperature,
             stage='before',
             seed=options.seed,
             on_rollout=report,
         )
     finally:
-        player.close()
+        opened.player.close()
 
 
 if __name__ == '__main__':

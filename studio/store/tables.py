@@ -303,7 +303,7 @@ class CalibrationTable(SQLModel, table=True):
 
 
 class CalibrationJobTable(SQLModel, table=True):
-    """One calibration: ``k`` attempts at each of its tasks, and how many of them are counted by now."""
+    """One calibration: ``k`` attempts at each of its tasks, which are attempted in their order."""
 
     __tablename__ = 'calibration_job'
 
@@ -315,7 +315,7 @@ class CalibrationJobTable(SQLModel, table=True):
     state: str
     reason: str = ''
     tasks: list[Any] = Field(sa_type=JSON, description='Ids of the documents, in the order they are attempted.')
-    counted: dict[str, int] = Field(sa_type=JSON, description='Attempts that are counted, by id.')
+    counted: dict[str, int] = Field(sa_type=JSON, description='How many tasks and errors are counted by now.')
     created_at: datetime = Field(sa_type=UtcDateTime)
     ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
 
