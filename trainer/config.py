@@ -144,6 +144,13 @@ class Settings(CamelDocument):
     max_error_share: float = Field(
         default=0.2, strict=True, gt=0, le=1, description='Share of errors over five steps that stops the run.'
     )
+    keep_workspaces_mb: int = Field(
+        default=256,
+        strict=True,
+        ge=0,
+        le=100_000,
+        description='MB of final workspaces kept, to grade them again with a changed checker; 0: none.',
+    )
     spot: bool = Field(default=False, strict=True, description='Always off for RLVR.')
     beta: float = Field(default=0.0, strict=True, description='Always 0 for RLVR: no KL term.')
 

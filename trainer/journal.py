@@ -7,10 +7,11 @@ import sys
 import threading
 from typing import Literal, Self
 
-from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, RolloutEvent, RunState, State
+from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, Resumed, RolloutEvent, RunState, State
 from trainer.line_file import LineFile
 from trainer.recording import Rollout
 from trainer.runfolder import STOP, RunFolder
+from trainer.workspace_keeper import WorkspaceKeeper
 
 HEARTBEAT_S = 5.0
 Stage = Literal['train', 'before', 'during', 'after']
@@ -26,6 +27,7 @@ class Journal:
         """Whether a process before this one wrote into the folder."""
         self._rollouts = LineFile(folder.rollouts)
         self._unrecorded = 0
+        self.workspaces: WorkspaceKeeper | None = None
         self._stop = threading.Event()
         self._ended = threading.Event()
         self._beat = threading.Thread(target=self._heartbeat, name='heartbeat', daemon=True)
@@ -37,6 +39,8 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         """Stop the heartbeat and close the files."""
+        if self.workspaces is not None:
+            self.workspaces.close()
         self._ended.set()
         self._beat.join()
         for file in (self._rollouts, self._events):
@@ -56,9 +60,17 @@ class Journal:
         """Ask this run to stop; safe in a signal handler."""
         self._stop.set()
 
+    def keep_workspaces(self, limit_mb: int) -> None:
+        """From now on keep final workspaces beside the records, up to so many MB; 0 keeps none."""
+        if limit_mb:
+            limit = limit_mb * 1024**2
+            self.workspaces = WorkspaceKeeper(self.folder.path, limit_bytes=limit, notice=self._warn)
+
     def write(self, event: Event) -> None:
         """Append an event."""
         self._events.write(event)
+        if isinstance(event, Resumed) and event.stage == 'training' and self.workspaces is not None:
+            self.workspaces.forget_after(event.step)
 
     def state(self, state: RunState, reason: str = '') -> None:
         """Say that the run entered a state."""
@@ -81,6 +93,8 @@ class Journal:
             if not self._unrecorded:
                 self.notice(f'Rollouts cannot be recorded: {error.strerror}. Training goes on', level='warning')
             self._unrecorded += 1
+            if self.workspaces is not None:
+                self.workspaces.drop(rollout.workspace)
             return
         self.write(
             RolloutEvent(
@@ -94,6 +108,11 @@ class Journal:
                 offset=offset,
             )
         )
+        if self.workspaces is not None:
+            self.workspaces.keep(rollout, offset)
+
+    def _warn(self, text: str) -> None:
+        self.notice(text, level='warning')
 
     def _heartbeat(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):
@@ -106,10 +125,18 @@ class SilentJournal(Journal):
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.continued = False
+        self.workspaces = None
         self._stop = threading.Event()
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to close."""
+        """There are no files to close."""
+        if self.workspaces is not None:
+            self.workspaces.close()
+
+    def keep_workspaces(self, limit_mb: int) -> None:
+        """Read final workspaces for the process that writes; 0 reads none."""
+        if limit_mb:
+            self.workspaces = WorkspaceKeeper(None, limit_bytes=0, notice=self._warn)
 
     def write(self, event: Event) -> None:
         """Nothing."""

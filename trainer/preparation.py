@@ -57,12 +57,15 @@ class Run:
         plan = self.plan
         limits = EpisodeLimits(plan.max_completion_length, plan.max_turns, plan.temperature, plan.answer_tokens)
         engine = self.engines.engine(policy)
+        kept = self.journal.workspaces
+        keep = kept.take if kept is not None else None
         return SharedPlayer(
             Chat(self.tokenizer),
             engine,
             limits,
-            lambda: TfcodeEnv(self.home, self.config.isolation, self.python),
+            lambda: TfcodeEnv(self.home, self.config.isolation, self.python, keep=keep),
             team=self.team,
+            workspaces=kept,
         )
 
 
@@ -95,6 +98,7 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
         write_json(folder.path / 'packages.json', python.packages)
     shared = f', {team.size} processes' if team.size > 1 else ''
     journal.notice(f'Device: {hardware.name}, {hardware.precision}{shared}')
+    journal.keep_workspaces(config.settings.keep_workspaces_mb)
     if hardware.device == 'cpu':
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // team.size))
     tokenizer = load_tokenizer(model, report=journal.notice)

@@ -16,9 +16,11 @@ from trainer.rollout.play import Episode, EpisodeLimits, Player, Stopped
 from trainer.task import TaskFile
 from trainer.team import Team
 from trainer.verdict import Verdict
+from trainer.workspace_capture import Captured
+from trainer.workspace_keeper import WorkspaceKeeper
 
-Played = tuple[Episode, Verdict, float]
-"""An episode as it travels: without its sandbox and its futures, with its verdict and the seconds of its check."""
+Played = tuple[Episode, Verdict, float, Captured | None]
+"""An episode as it travels: without its sandbox and its futures, with verdict, seconds of the check, and workspace."""
 
 
 class SharedPlayer(Player):
@@ -32,9 +34,11 @@ class SharedPlayer(Player):
         environment: Callable[[], TfcodeEnv],
         *,
         team: Team,
+        workspaces: WorkspaceKeeper | None = None,
     ) -> None:
         super().__init__(chat, engine, limits, environment)
         self._team = team
+        self._workspaces = workspaces
 
     def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
         """Play this process's share of the tasks; return the episodes of all, in the order of the tasks.
@@ -50,7 +54,7 @@ class SharedPlayer(Player):
         self.seconds = {}
         try:
             if mine:
-                played = [_packed(episode) for episode in super().play(mine, stop=stop)]
+                played = [self._packed(episode) for episode in super().play(mine, stop=stop)]
         except Stopped:
             played = None
         shares = self._team.gather((played, self.seconds))
@@ -60,25 +64,28 @@ class SharedPlayer(Player):
         for share, _ in shares:
             if share is None:
                 raise Stopped
-            episodes += [_unpacked(*one) for one in share]
+            episodes += [self._unpacked(*one) for one in share]
         return episodes
+
+    def _packed(self, episode: Episode) -> Played:
+        assert episode.checked is not None
+        verdict, seconds = episode.checked.result()
+        played = episode.environment
+        ended = _Ended(played.changes, played.workspace)
+        captured = self._workspaces.captured(played.workspace) if self._workspaces is not None else None
+        return replace(episode, environment=ended, started=None, checked=None), verdict, seconds, captured
+
+    def _unpacked(self, episode: Episode, verdict: Verdict, seconds: float, captured: Captured | None) -> Episode:
+        episode.checked = Future()
+        episode.checked.set_result((verdict, seconds))
+        if captured is not None and self._workspaces is not None and self._team.writes:
+            self._workspaces.add(episode.environment.workspace, captured)
+        return episode
 
 
 class _Ended(TfcodeEnv):
-    """What is left of an episode's workspace in the other processes: the record of what it changed."""
+    """What is left of an episode's workspace in the other processes: what it changed, and the name it is kept by."""
 
-    def __init__(self, changes: tuple[Change, ...]) -> None:
+    def __init__(self, changes: tuple[Change, ...], workspace: str) -> None:
         self.changes = changes
-
-
-def _packed(episode: Episode) -> Played:
-    assert episode.checked is not None
-    verdict, seconds = episode.checked.result()
-    ended = _Ended(episode.environment.changes)
-    return replace(episode, environment=ended, started=None, checked=None), verdict, seconds
-
-
-def _unpacked(episode: Episode, verdict: Verdict, seconds: float) -> Episode:
-    episode.checked = Future()
-    episode.checked.set_result((verdict, seconds))
-    return episode
+        self.workspace = workspace

@@ -35,6 +35,7 @@ GROUPS: Final = {
         'earlyStop',
         'saveEvery',
         'keepCheckpoints',
+        'keepWorkspacesMb',
     ),
     'Episodes and processes': ('dynamicSampling', 'toolAnswerTokens', 'maxErrorShare', 'processes'),
 }
