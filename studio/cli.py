@@ -28,6 +28,7 @@ from studio.cli_options import (
     models,
     solutions,
 )
+from studio.cli_runs import runs_app
 from studio.cli_tasks import tasks_app
 from trainer.errors import CheckerError, FieldsError, GenerationError, RlvrError, SandboxError, SandboxUnavailable
 
@@ -50,6 +51,7 @@ models_app = typer.Typer(help='Models a run may start from.', no_args_is_help=Tr
 sandbox_app = typer.Typer(help='The isolation of model-written code.', no_args_is_help=True)
 app.add_typer(tasks_app, name='tasks')
 app.add_typer(adapters_app, name='adapters')
+app.add_typer(runs_app, name='runs')
 app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
 

@@ -18,6 +18,8 @@ from trainer.engine_choice import Engine, choose, obstacle
 from trainer.errors import ConfigError, FieldError
 from trainer.gpus import gpus
 from trainer.models import ModelInfo, Preset, find_model
+from trainer.reporting import Tracker
+from trainer.reporting import obstacle as tracker_obstacle
 from trainer.requirements import parse_requirements
 from trainer.sandbox import Isolation
 from trainer.validation import Document, Invalid, at, note, validate
@@ -151,6 +153,7 @@ class Settings(CamelDocument):
         le=100_000,
         description='MB of final workspaces kept, to grade them again with a changed checker; 0: none.',
     )
+    report_to: tuple[Tracker, ...] = Field(default=(), description='Trackers that get the numbers too.')
     spot: bool = Field(default=False, strict=True, description='Always off for RLVR.')
     beta: float = Field(default=0.0, strict=True, description='Always 0 for RLVR: no KL term.')
 
@@ -160,6 +163,11 @@ class Settings(CamelDocument):
         for key in sorted(FROM_HARDWARE & set(data)) if isinstance(data, Mapping) else ():
             raise at(key, 'device and precision are chosen from the hardware at the start of a run: remove this key')
         return data
+
+    @field_validator('report_to')
+    @classmethod
+    def _each_once(cls, trackers: tuple[Tracker, ...]) -> tuple[Tracker, ...]:
+        return tuple(dict.fromkeys(trackers))
 
     @field_validator('spot')
     @classmethod
@@ -252,6 +260,7 @@ def plan(settings: Settings, model: ModelInfo, tasks: int, *, processes: int | N
     """
     if tasks < 1:
         raise ConfigError('A run needs at least one task', [FieldError(loc='tasks', msg='Choose at least one task')])
+    _check_trackers(settings)
     notes: list[FieldError] = []
     preset = model.preset
     rate = settings.learning_rate or preset.learning_rate
@@ -327,6 +336,13 @@ def _engine(name: Engine, model: ModelInfo) -> Engine:
     if message := obstacle(name, model):
         raise ConfigError(message, [FieldError(loc='rl.generationEngine', msg=message)])
     return choose(name, model)
+
+
+def _check_trackers(settings: Settings) -> None:
+    """Refuse trackers that cannot be used here. Raises ``ConfigError`` at ``reportTo.N``."""
+    said = [(number, tracker_obstacle(tracker)) for number, tracker in enumerate(settings.report_to)]
+    if fields := [FieldError(loc=f'reportTo.{number}', msg=message) for number, message in said if message]:
+        raise ConfigError(fields[0].msg, fields)
 
 
 def _completion_length(rl: RlConfig, model: ModelInfo) -> int:

@@ -6,7 +6,7 @@ import copy
 import shutil
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from datasets import Dataset
@@ -14,6 +14,7 @@ from pydantic import Field
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from trainer import trackers
 from trainer.checkpoints import Checkpoint, whole_folder
 from trainer.events import Metrics, Progress, finite
 from trainer.held_out import HeldOut, Measured, best, since_improvement
@@ -97,6 +98,7 @@ class GrpoRun:
                 callbacks=[Steps(self._ended), saver],
             )
             trainer.remove_callback(PrinterCallback)
+            trackers.connect(trainer, self._run, self._row)
             saver.trainer = trainer
             self._policy = trainer.model
             self._player: Player = self._run.player(trainer.model)
@@ -140,7 +142,7 @@ class GrpoRun:
             gradient_checkpointing=hardware.device == 'cuda',
             logging_steps=1,
             save_strategy='no',
-            report_to=[],
+            **trackers.arguments(run, 'training'),
             disable_tqdm=True,
             remove_unused_columns=False,
             dataloader_pin_memory=hardware.device == 'cuda',
@@ -241,15 +243,19 @@ class GrpoRun:
         """Write the row of a step: TRL's numbers of the update, ours of the episodes."""
         self.steps = step
         total, journal = self._run.plan.steps, self._run.journal
-        self._values['seconds/update'] = time.perf_counter() - self._episodes_ended
-        self._values |= finite({name: log.get(name) for name in FROM_TRL})
-        journal.write(Metrics(step=step, values=finite(self._values)))
+        self._values = self._row(log)
+        journal.write(Metrics(step=step, values=self._values))
         reward = self._values.get('rewards/TfcodeEnv/mean')
         shown = 'no reward' if reward is None else f'reward {reward:.3f}'
         if self._run.team.writes:
             print(f'step {step}/{total}  {shown}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
         eta = (total - step) * sum(durations) / len(durations) if durations else None
         journal.write(Progress(step=step, total=total, eta_s=round(eta, 1) if eta else None))
+
+    def _row(self, log: Mapping[str, float]) -> dict[str, float]:
+        """The numbers of the step that has just been done."""
+        theirs = {name: log.get(name) for name in FROM_TRL}
+        return finite({**self._values, 'seconds/update': time.perf_counter() - self._episodes_ended, **theirs})
 
     def _should_end(self) -> bool:
         """Whether training ends here: somebody asked, too many checks were errors, or there is nothing left to gain."""

@@ -7,7 +7,7 @@ first give RLVR attempts to choose from (DeepSeek-R1, arXiv 2501.12948, section 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from trainer import trackers
 from trainer.checkpoints import newest
 from trainer.config import ColdStart
 from trainer.demonstrations import Demonstration, read_demonstrations, replayed
@@ -31,6 +32,10 @@ from trainer.team import PATIENCE
 RATE: Final = 2e-4
 """Learning rate of LoRA on demonstrations where neither the user nor a small model asks for another."""
 IGNORED: Final = -100
+FROM_TRL: Final = {
+    'loss': 'loss', 'grad_norm': 'grad_norm', 'learning_rate': 'learning_rate', 'mean_token_accuracy': 'token_accuracy',
+}  # fmt: skip
+"""What is taken over from TRL's log, and its name here."""
 
 Example = tuple[list[int], list[int]]
 """Token ids and labels of one chat; labels are ``IGNORED`` on what the assistant did not say."""
@@ -81,17 +86,16 @@ class SftRun:
                 callbacks=[Steps(partial(self.row, steps)), saver],
             )
             trainer.remove_callback(PrinterCallback)
+            trackers.connect(trainer, run, _row)
             saver.trainer = trainer
             trainer.train(resume_from_checkpoint=str(loaded.path) if loaded else None)
+            trackers.disconnect(run)
             saver.save()
 
     def row(self, total: int, step: int, log: dict[str, float], durations: Sequence[float]) -> bool:
         """Write the row of a step; return whether the stage ends here because somebody asked."""
         self.steps = step
-        names = {'loss': 'loss', 'grad_norm': 'grad_norm', 'learning_rate': 'learning_rate'}
-        names |= {'mean_token_accuracy': 'token_accuracy'}
-        values = finite({f'cold_start/{ours}': log.get(theirs) for theirs, ours in names.items()})
-        self._run.journal.write(Metrics(step=step, values=values))
+        self._run.journal.write(Metrics(step=step, values=_row(log)))
         if self._run.team.writes:
             print(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
         eta = (total - step) * sum(durations) / len(durations)
@@ -150,7 +154,7 @@ class SftRun:
             gradient_checkpointing=hardware.device == 'cuda',
             logging_steps=1,
             save_strategy='no',
-            report_to=[],
+            **trackers.arguments(run, 'cold start'),
             disable_tqdm=True,
             dataloader_pin_memory=hardware.device == 'cuda',
             ddp_find_unused_parameters=False,
@@ -166,6 +170,11 @@ class SftRun:
         )
         chosen = [examples[int(number)] for number in numbers]
         return Dataset.from_dict({'input_ids': [ids for ids, _ in chosen], 'labels': [labels for _, labels in chosen]})
+
+
+def _row(log: Mapping[str, float]) -> dict[str, float]:
+    """The numbers of a step."""
+    return finite({f'cold_start/{ours}': log.get(theirs) for theirs, ours in FROM_TRL.items()})
 
 
 def labelled(chat: Chat, demonstration: Demonstration, answer_tokens: int) -> Example:

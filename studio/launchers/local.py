@@ -16,6 +16,7 @@ from typing import Final
 import trainer
 from studio.launchers.tree import end_all, marked, members
 from trainer.errors import RunFolderError
+from trainer.reporting import variables
 from trainer.runfolder import TOKEN, Claim, RunFolder
 
 CLAIM_S: Final = 30.0
@@ -53,6 +54,8 @@ class LocalLauncher:
         path = str(folder.path.resolve())
         script = Path(__file__).with_name('wait.py')
         token = secrets.token_hex(16)
+        trackers = variables(folder.config().settings.report_to, os.environ)
+        inherited = {**child_environment(os.environ), **trackers}
         # Returns as soon as the claim is written: the waiting parent detaches itself.
         try:
             started = subprocess.run(
@@ -61,7 +64,7 @@ class LocalLauncher:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 cwd=path,
-                env={**child_environment(os.environ), **(environment or {}), TOKEN: token},
+                env={**inherited, **(environment or {}), TOKEN: token},
                 timeout=CLAIM_S,
                 check=False,
             )

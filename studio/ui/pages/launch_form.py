@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from nicegui import ui
 from pydantic.fields import FieldInfo
@@ -66,6 +66,7 @@ class SettingsForm:
         self._on_typing = on_typing
         self._boxes: dict[str, _Box] = {}
         self._choices: dict[str, Segmented] = {}
+        self._several: dict[str, tuple[Field, ui.select]] = {}
 
     def draw_rl(self) -> None:
         """Draw every key of ``config.rl``."""
@@ -87,7 +88,16 @@ class SettingsForm:
                 Text(title, 'summary')
                 with ui.element('div').classes('cfg'):
                     for key in keys:
-                        self._switch(key) if KNOWN[key][1].annotation is bool else self._text(key)
+                        self._draw_one(key)
+
+    def _draw_one(self, key: str) -> None:
+        annotation = KNOWN[key][1].annotation
+        if get_origin(annotation) is tuple:
+            self._any_of(key)
+        elif annotation is bool:
+            self._switch(key)
+        else:
+            self._text(key)
 
     def draw_cold_start(self) -> None:
         """Draw the settings of the cold start."""
@@ -150,6 +160,8 @@ class SettingsForm:
             box.input.classes(remove='clamped')
         for key, choice in self._choices.items():
             choice.show(_text(KNOWN[key][1].default))
+        for _, box in self._several.values():
+            box.value = []
         self._engine_select.value = 'auto'
         self._draw_packages()
         return self._on_change()
@@ -165,6 +177,8 @@ class SettingsForm:
             box.input.props['aria-invalid'] = 'true' if message else 'false'
             box.input.props['placeholder'] = placeholder(key, plan, model)
         self._engine_field.show_error(errors.get('generationEngine', ''))
+        for key, (field, _) in self._several.items():
+            field.show_error(errors.get(key, ''))
         picked = self._engine_select.value == 'auto' and plan.plan is not None
         self._engine_field.end.set_text(f'uses {plan.plan.engine}' if picked and plan.plan else '')
         for note in plan.notes:
@@ -219,6 +233,18 @@ class SettingsForm:
     def _choice(self, key: str) -> None:
         _, info = KNOWN[key]
         self._segments(key, info, {value: value for value in get_args(info.annotation)}, 'w2')
+
+    def _any_of(self, key: str) -> None:
+        """A setting that holds any of a few words; the form keeps them as one text."""
+        name, info = KNOWN[key]
+        words = list(get_args(get_args(info.annotation)[0]))
+        with Field(key, hint=hint(name, info), classes='setting') as field:
+            picked = [word for word in self.values.get(key, '').split(', ') if word in words]
+            box = ui.select(words, value=picked, multiple=True)
+            box.props('outlined dense options-dense hide-bottom-space use-chips')
+            box.props['aria-label'] = key
+        self._several[key] = (field, box)
+        box.on_value_change(lambda event: self._pick(key, ', '.join(event.value or ())))
 
     def _switch(self, key: str) -> None:
         self._segments(key, KNOWN[key][1], SWITCHES, '')
@@ -294,6 +320,8 @@ class SettingsForm:
 
 def _text(value: Any) -> str:
     """A value as the form holds it."""
+    if isinstance(value, list | tuple):
+        return ', '.join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
@@ -37,6 +37,7 @@ GROUPS: Final = {
         'keepCheckpoints',
         'keepWorkspacesMb',
     ),
+    'Trackers that get the numbers too': ('reportTo',),
     'Episodes and processes': ('dynamicSampling', 'toolAnswerTokens', 'maxErrorShare', 'processes'),
 }
 """The settings around ``config.rl`` by what they are about."""
@@ -102,10 +103,12 @@ def read_packages(lines: list[str]) -> tuple[list[str], list[str], list[str]]:
     return good, bad, reasons
 
 
-def _value(key: str, text: str) -> int | float | bool | str:
+def _value(key: str, text: str) -> int | float | bool | str | list[str]:
     """What a text stands for; what it cannot stand for stays text, to be refused by name."""
     annotation = KNOWN[key][1].annotation
     types = (annotation, *get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return text.split(', ')
     if bool in types and text in ('true', 'false'):
         return text == 'true'
     if int not in types and float not in types:
@@ -126,7 +129,9 @@ def wording(message: str, *, integer: bool) -> str:
 def hint(name: str, info: FieldInfo) -> str:
     """Default and bounds of a setting, for the line below its field."""
     parts = []
-    if info.default is not None:
+    if info.default == ():
+        parts.append('default none')
+    elif info.default is not None:
         parts.append(
             f'default {info.default:g}' if isinstance(info.default, int | float) else f'default {info.default}'
         )
