@@ -1,4 +1,4 @@
-"""A trained adapter as others can use it: standard PEFT files, its tokenizer, lineage and checksums."""
+"""A trained adapter as others can use it: PEFT files, tokenizer, lineage, checksums, and how it behaves."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from typing import Any, Final
 
 from trainer.checkpoints import sha256
 from trainer.config import Plan, RunConfig
-from trainer.evaluate import Evaluation
+from trainer.engines.policy import causal_lm
+from trainer.evaluation import Evaluation
+from trainer.fingerprint import base_checksum, probes
 from trainer.models import ModelInfo
 from trainer.policy import save_weights
+from trainer.preparation import Run
+from trainer.proof import EXPECTED, Expectation, Sampling
+from trainer.rollout.chat import Chat
+from trainer.runfolder import write_json
 from trainer.task import TaskFile
 
 LIBRARIES: Final = ('torch', 'transformers', 'trl', 'peft', 'rlvr-studio')
@@ -28,22 +34,27 @@ def save_adapter(
     plan: Plan,
     tasks: Sequence[TaskFile],
     step: int,
+    held_out: Sequence[TaskFile] = (),
+    base: str = '',
 ) -> dict[str, str]:
     """Save weights, tokenizer and lineage into ``folder``; return the sha256 of each weight file by name.
 
     ``lineage.json`` says what the adapter came from: model, run, step, task versions, settings, library versions.
+    ``base`` is the checksum of the base model's tensors as they were loaded.
     """
     save_weights(policy, folder)
     tokenizer.save_pretrained(folder)
     _name_the_base(folder, model)
     sums = {path.name: sha256(path) for path in sorted(folder.glob('adapter_*'))}
     lineage = {
-        'model': {'id': model.id, 'kind': model.kind},
-        'run': {'id': config.id, 'name': config.name},
+        'model': {'id': model.id, 'kind': model.kind, 'revision': revision(policy), 'sha256': base},
+        'run': {'id': config.id, 'name': config.name, 'training_type': config.training_type},
+        'cold_start': config.cold_start.model_dump(mode='json', by_alias=True) if config.cold_start else None,
         'step': step,
         'plan': plan.model_dump(mode='json', exclude={'notes'}),
         'settings': config.settings.model_dump(mode='json', by_alias=True),
-        'tasks': [{'id': task.id, 'title': task.title, 'version': task.version, 'hash': task.hash} for task in tasks],
+        'tasks': [_named(task) for task in tasks],
+        'held_out': [_named(task) for task in held_out],
         'libraries': {name: version(name) for name in LIBRARIES},
         'sha256': sums,
     }
@@ -51,69 +62,49 @@ def save_adapter(
     return sums
 
 
-def write_model_card(
-    folder: Path,
-    *,
-    config: RunConfig,
-    model: ModelInfo,
-    plan: Plan,
-    step: int,
-    before: Evaluation | None,
-    after: Evaluation | None,
-    evaluations: int = 0,
-) -> None:
-    """Write README.md: what the adapter is, its held-out success with intervals, and how to load it."""
-    success = '\n'.join(
-        f'| {name} | {result.solved} of {result.attempts} | {result.mean:.2f} | {result.low:.2f} to {result.high:.2f} |'
-        for name, result in (('base model', before), ('this adapter', after))
-        if result is not None and result.mean is not None
+def record_behaviour(run: Run, policy: Any, held_out: Evaluation | None, *, base: str, step: int) -> None:
+    """Write down how the policy behaves now and what it is made of, for a fresh process to compare (``parity.json``).
+
+    ``base`` is the checksum of the base model as it was loaded; ``held_out`` what was measured with these weights.
+    """
+    plan = run.plan
+    rewards = {task.id: task.rewards for task in held_out.tasks} if held_out is not None else None
+    after = base_checksum(policy)
+    if after != base:
+        run.journal.notice('The base model was changed by training: the adapter alone cannot repeat it', level='error')
+    expected = Expectation(
+        model=run.config.model,
+        step=step,
+        precision=run.hardware.precision,
+        device=run.hardware.name,
+        base=base,
+        base_after=after,
+        files={path.name: sha256(path) for path in sorted(run.folder.adapter.glob('adapter_*'))},
+        probes=probes(policy, Chat(run.tokenizer), run.held_out or run.tasks),
+        sampling=Sampling(
+            seed=run.config.settings.seed,
+            k=held_out.k if held_out is not None else 0,
+            temperature=plan.temperature,
+            tokens=plan.max_completion_length,
+            turns=plan.max_turns,
+            answer_tokens=plan.answer_tokens,
+            engine=plan.engine,
+            processes=run.team.size,
+            packages=tuple(run.config.settings.rl.pip_packages),
+            isolation=run.config.isolation,
+        ),
+        rewards=rewards,
     )
-    measured = next((result for result in (after, before) if result is not None), None)
-    how = f'k = {measured.k}, temperature {measured.temperature:g}' if measured else ''
-    if after is not None and evaluations > 2:
-        # The highest of several measurements is a little too high.
-        how += f'. Step {step} was the best of {evaluations} evaluations on these tasks'
-    table = (
-        f'\n| | solved | success | 95 % interval |\n|---|---|---|---|\n{success}\n\n{how}\n'
-        if success
-        else ('\nNot measured: the run had no held-out tasks.\n')
-    )
-    (folder / 'README.md').write_text(
-        f"""---
-library_name: peft
-base_model: {model.id}
-tags: [grpo, rlvr, lora]
----
-# {config.name or config.id}
-
-LoRA adapter (rank {plan.lora_rank}) for `{model.id}`, trained for {step} steps of {_method(config, plan)}.
-`lineage.json` holds the task versions, the settings, the library versions and the checksums.
-
-## Held-out success
-{table}
-## Use
-
-```python
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-base = AutoModelForCausalLM.from_pretrained("{model.id if model.kind != 'bundled' else 'PATH/TO/STARTER'}")
-model = PeftModel.from_pretrained(base, "PATH/TO/THIS/FOLDER")
-tokenizer = AutoTokenizer.from_pretrained("PATH/TO/THIS/FOLDER")
-```
-""",
-        encoding='utf-8',
-    )
+    write_json(run.folder.path / EXPECTED, expected.model_dump(mode='json'))
 
 
-def _method(config: RunConfig, plan: Plan) -> str:
-    if config.training_type == 'conversationalTraining':
-        return 'supervised training on demonstrations'
-    first = ', after a cold start on demonstrations' if config.cold_start else ''
-    return (
-        f'agentic GRPO on tasks with verifiable rewards: {plan.groups} tasks a step, {plan.generations} attempts '
-        f'each{first}'
-    )
+def revision(policy: Any) -> str:
+    """The revision of the base model on its hub; empty where it came from a folder."""
+    return str(getattr(causal_lm(policy).config, '_commit_hash', None) or '')
+
+
+def _named(task: TaskFile) -> dict[str, object]:
+    return {'id': task.id, 'title': task.title, 'version': task.version, 'hash': task.hash}
 
 
 def _name_the_base(folder: Path, model: ModelInfo) -> None:

@@ -12,13 +12,15 @@ from typing import Any
 
 from transformers import set_seed
 
-from trainer.adapters import save_adapter, write_model_card
+from trainer.adapters import record_behaviour, save_adapter
 from trainer.checkpoints import Checkpoint, discard_after, newest, whole_folder
 from trainer.evaluate import Evaluation
 from trainer.events import Progress, Resumed, RunState
+from trainer.fingerprint import base_checksum
 from trainer.grpo import GrpoRun
 from trainer.held_out import HeldOut, best
 from trainer.journal import Journal, Stage
+from trainer.model_card import write_model_card
 from trainer.policy import load_model, load_weights, save_weights, with_adapter
 from trainer.preparation import Run, prepare
 from trainer.runfolder import RunFolder, write_json
@@ -67,11 +69,12 @@ def _stages(run: Run) -> Ending:
         writes=run.team.writes,
     )
     base = load_model(run.model, run.hardware)
+    loaded = base_checksum(base) if run.team.writes else ''
     before = _measured_before(run, base, held_out)
     if run.team.any(journal.stop_requested):
         return Ending('stopped', 'stopped before training')
     trained = _trained(run, base, held_out)
-    return _deliver(run, trained, held_out, before)
+    return _deliver(run, trained, held_out, before, base=loaded)
 
 
 def _measured_before(run: Run, base: Any, held_out: HeldOut) -> Evaluation | None:
@@ -141,10 +144,10 @@ def _reinforced(run: Run, policy: Any, held_out: HeldOut, loaded: Checkpoint | N
     return Trained(policy, stage.steps, run.plan.steps, Ending(state, stage.stop_reason))
 
 
-def _deliver(run: Run, trained: Trained, held_out: HeldOut, before: Evaluation | None) -> Ending:
+def _deliver(run: Run, trained: Trained, held_out: HeldOut, before: Evaluation | None, *, base: str) -> Ending:
     """Save the adapter: that of the last step, or of the step that was best on held-out tasks."""
     ending, step, after = trained.ending, trained.steps, None
-    save = _adapter_writer(run, trained.policy)
+    save = _adapter_writer(run, trained.policy, base)
     sums = save(step)
     if ending.state == 'finished':
         after = _measure(run, trained.policy, held_out, 'after', step)
@@ -164,16 +167,8 @@ def _deliver(run: Run, trained: Trained, held_out: HeldOut, before: Evaluation |
         if known := held_out.known('during', step):
             after = known.model_copy(update={'stage': 'after'})
             held_out.write(after)
-    write_model_card(
-        run.folder.adapter,
-        config=run.config,
-        model=run.model,
-        plan=run.plan,
-        step=step,
-        before=before,
-        after=after,
-        evaluations=len(held_out.measured),
-    )
+    write_model_card(run.folder, run.folder.adapter)
+    record_behaviour(run, trained.policy, after, base=base, step=step)
     run.journal.artifact('adapter', 'adapter', sums.get('adapter_model.safetensors', ''))
     write_json(
         run.folder.summary,
@@ -190,7 +185,7 @@ def _deliver(run: Run, trained: Trained, held_out: HeldOut, before: Evaluation |
     return ending
 
 
-def _adapter_writer(run: Run, policy: Any) -> Callable[[int], dict[str, str]]:
+def _adapter_writer(run: Run, policy: Any, base: str) -> Callable[[int], dict[str, str]]:
     """Saves the policy's adapter, whole or not at all, as that of a step; returns its checksums."""
 
     def save(step: int) -> dict[str, str]:
@@ -206,6 +201,8 @@ def _adapter_writer(run: Run, policy: Any) -> Callable[[int], dict[str, str]]:
                 plan=run.plan,
                 tasks=run.tasks,
                 step=step,
+                held_out=run.held_out,
+                base=base,
             )
 
     return save
