@@ -30,6 +30,7 @@ from studio.cli_options import (
 )
 from studio.cli_runs import runs_app
 from studio.cli_tasks import tasks_app
+from studio.cli_keys import keys_app
 from trainer.errors import CheckerError, FieldsError, GenerationError, RlvrError, SandboxError, SandboxUnavailable
 
 # Errors in the command line itself; their common base has no public name.
@@ -54,6 +55,7 @@ app.add_typer(adapters_app, name='adapters')
 app.add_typer(runs_app, name='runs')
 app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
+app.add_typer(keys_app, name='keys')
 
 
 def main() -> None:

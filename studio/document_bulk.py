@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from sqlmodel import Session, col, select, update
 
-from studio.document_rows import check_publishable, check_variant, copied, describe, keep_version, now
-from studio.document_views import Status, check_topics
+from studio.document_rows import check_publishable, check_variant, copied, describe, keep_version, new_row, now, view
+from studio.document_views import DocumentView, Status, check_topics
 from studio.store.database import Database
 from studio.store.tables import DocumentTable
 from trainer.errors import TaskError
+from trainer.task import Solution
 
 AT_ONCE: Final = 500
 """Rows of one statement: SQLite takes some thousand values in one."""
+
+
+@dataclass(frozen=True)
+class NewDocument:
+    """A document to be made: its ``task_spec`` as it came, and what lies beside it."""
+
+    raw: Mapping[str, Any]
+    title: str = ''
+    topics: Sequence[str] = ()
+    status: Status = 'draft'
+    notes: str = ''
+    solutions: Sequence[Solution] = ()
+    userid: str = 'local'
+    workspaceid: str = 'local'
 
 
 @dataclass
@@ -41,6 +56,21 @@ class BulkDocuments:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def create(self, documents: Iterable[NewDocument]) -> tuple[DocumentView, ...]:
+        """Store new documents: all of them, or none where one is refused. Raises ``TaskError``."""
+        with self._database.write() as session:
+            rows = []
+            for new in documents:
+                row = new_row(None, new.title, new.topics, new.userid, new.workspaceid, new.status, new.raw)
+                row.notes = new.notes
+                row.solutions = [solution.model_dump(mode='json') for solution in new.solutions]
+                describe(row)
+                session.add(row)
+                session.flush()
+                keep_version(session, row)
+                rows.append(row)
+            return tuple(view(session, row) for row in rows)
 
     def publish(self, ids: Sequence[str]) -> Changes:
         """Offer for training what is fit for it."""

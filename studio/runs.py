@@ -101,6 +101,7 @@ class Runs(RunQueue):
         *,
         request: str = '',
         workspaceid: str = 'local',
+        training_type: config.TrainingType = 'grpoTraining',
     ) -> RunView:
         """Freeze settings and tasks into a new run folder; nothing starts. Refused input leaves nothing behind.
 
@@ -118,8 +119,10 @@ class Runs(RunQueue):
             id=new_id(),
             name=name,
             created_at=datetime.now(UTC),
+            training_type=training_type,
+            rlvr=training_type == 'grpoTraining',
             model=model,
-            settings=_switched_on(parsed),
+            settings=_switched(parsed, training_type),
             isolation=self._settings.sandbox,
             home=str(self._settings.home.resolve()),
             lineage={'studio': __version__},
@@ -141,12 +144,17 @@ class Runs(RunQueue):
             raise
         return self.get(run.id)
 
-    def start(self, id: str) -> RunView:
-        """Start a run, or let it wait for the active one. Raises ``AlreadyStarted`` for every caller but the first."""
+    def start(self, id: str, settings: Mapping[str, Any] | None = None) -> RunView:
+        """Start a run, or let it wait for the active one. Raises ``AlreadyStarted`` for every caller but the first.
+
+        ``settings`` change those the run was made with, key by key; refused ones start nothing.
+        """
         with self._database.write() as session:
             row = row_of(session, id)
             first = row.queued_at is None and row.state == 'queued'
             if first:
+                if settings:
+                    self._configure(row, settings)
                 row.queued_at, row.place = datetime.now(UTC), next_place(session)
         if not first:
             raise AlreadyStarted(self.get(id))
@@ -264,6 +272,21 @@ class Runs(RunQueue):
         shutil.rmtree(doomed, ignore_errors=True)
         return freed
 
+    def _configure(self, row: RunTable, changes: Mapping[str, Any]) -> None:
+        """Change the settings of a run that was not started yet. Raises ``ConfigError``."""
+        folder = self.folder(row.id)
+        run = folder.config()
+        known = run.settings.model_dump(mode='json', by_alias=True, exclude_unset=True)
+        rl = changes.get('rl', {})
+        merged = {**known, **changes, 'rl': {**known.get('rl', {}), **rl} if isinstance(rl, Mapping) else rl}
+        parsed, notes = config.parse_settings(merged)
+        plan = config.plan(parsed, find_model(row.model), row.task_count)
+        parsed = _switched(parsed, run.training_type)
+        row.settings = parsed.model_dump(mode='json', by_alias=True)
+        row.notes = [note.model_dump() for note in (*notes, *plan.notes)]
+        row.total = plan.steps
+        folder.configure(parsed)
+
     def _made_by(self, request: str) -> RunView | None:
         with self._database.read() as session:
             row = session.exec(select(RunTable).where(RunTable.request == request)).first()
@@ -288,8 +311,13 @@ class Runs(RunQueue):
             session.add_all(_task_rows(run.id, 'held_out', held_out))
 
 
-def _switched_on(parsed: config.Settings) -> config.Settings:
-    """The settings with ``rl.enabled`` on: every run of the studio learns from rewards."""
+def _switched(parsed: config.Settings, training_type: config.TrainingType) -> config.Settings:
+    """The settings with ``rl.enabled`` as the kind of training has it. Raises ``ConfigError``."""
+    if training_type == 'conversationalTraining':
+        if parsed.rl.enabled:
+            problem = 'only valid with training_type grpoTraining'
+            raise ConfigError(f'rl.enabled is {problem}', [FieldError(loc='rl.enabled', msg=problem)])
+        return parsed
     return parsed.model_copy(update={'rl': parsed.rl.model_copy(update={'enabled': True})})
 
 

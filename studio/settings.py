@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,12 +82,27 @@ class Settings(BaseSettings):
     @property
     def secret(self) -> str:
         """Key that signs browser sessions; made once and kept in the data folder, readable by its owner only."""
-        path = self.home / 'secret'
-        self.home.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_text(encoding='ascii').strip()
+        return kept_secret(self.home / 'secret')
+
+    @property
+    def login_token(self) -> str:
+        """What opens the studio from other machines; made once and kept in the data folder."""
+        return kept_secret(self.home / 'login-token')
+
+
+def kept_secret(path: Path, *, anew: bool = False) -> str:
+    """The secret in a file that only its owner can read, made where there is none, or ``anew``."""
+    if not path.exists() or anew:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f'.{path.name}.{secrets.token_hex(8)}')
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, 'w', encoding='ascii') as file:
             file.write(secrets.token_urlsafe(32))
-        return self.secret
+        # Whole or not at all, and the first of two that make it at once stays.
+        if anew:
+            partial.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(partial, path)
+            partial.unlink()
+    return path.read_text(encoding='ascii').strip()

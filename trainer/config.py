@@ -146,6 +146,7 @@ class Settings(CamelDocument):
     max_error_share: float = Field(
         default=0.2, strict=True, gt=0, le=1, description='Share of errors over five steps that stops the run.'
     )
+    report_to: tuple[Tracker, ...] = Field(default=(), description='Trackers that get the numbers too.')
     keep_workspaces_mb: int = Field(
         default=256,
         strict=True,
@@ -153,7 +154,6 @@ class Settings(CamelDocument):
         le=100_000,
         description='MB of final workspaces kept, to grade them again with a changed checker; 0: none.',
     )
-    report_to: tuple[Tracker, ...] = Field(default=(), description='Trackers that get the numbers too.')
     spot: bool = Field(default=False, strict=True, description='Always off for RLVR.')
     beta: float = Field(default=0.0, strict=True, description='Always 0 for RLVR: no KL term.')
 
@@ -184,13 +184,17 @@ class Settings(CamelDocument):
         return 0.0
 
 
+TrainingType = Literal['grpoTraining', 'conversationalTraining']
+"""Learning from rewards, or from demonstrations alone."""
+
+
 class RunConfig(CamelDocument):
     """Everything a trainer needs beside the manifest: the content of run.json, written once by whoever launches."""
 
     id: str
     name: str = ''
     created_at: datetime
-    training_type: Literal['grpoTraining', 'conversationalTraining'] = 'grpoTraining'
+    training_type: TrainingType = 'grpoTraining'
     rlvr: bool = True
     model: str
     settings: Settings = Field(default_factory=Settings)

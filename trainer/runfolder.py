@@ -14,7 +14,7 @@ from typing import Any, Final
 import psutil
 from pydantic import Field
 
-from trainer.config import RunConfig, parse_settings, resolve
+from trainer.config import RunConfig, Settings, parse_settings, resolve
 from trainer.demonstrations import Demonstration, write_demonstrations
 from trainer.errors import RunFolderError
 from trainer.events import FINAL_STATES, AnyEvent, EventWriter, RunState, State
@@ -167,6 +167,12 @@ class RunFolder:
 
     def _write_config(self, config: RunConfig) -> None:
         write_json(self.path / 'run.json', config.model_dump(mode='json', by_alias=True, exclude_unset=True))
+
+    def configure(self, settings: Settings) -> None:
+        """Change the settings of a run that no process has taken yet. Raises ``RunFolderError``."""
+        if self.claim() is not None:
+            raise RunFolderError(f'{self.path} was started already', hint='Make a new run.')
+        self._write_config(self.config().model_copy(update={'settings': settings}))
 
     def reopen(self, *, steps: int | None = None) -> None:
         """Make a run that ended ready to be launched again: it goes on from its last checkpoint.

@@ -61,12 +61,16 @@ def field_errors(error: ValidationError, model: type[BaseModel], *, root: str = 
     items = error.errors(include_url=False)
     for item in items[:MAX_ERRORS]:
         # A list that lost its bad entries counts as too short as well: the bad entries say enough.
-        if item['type'] == 'too_short' and any(other['loc'][:-1] == item['loc'] for other in items):
+        if item['type'] == 'too_short' and any(_is_below(other['loc'], item['loc']) for other in items):
             continue
         path, owner = _resolve(model, item['loc'])
         path, message = _say(path, owner, item)
         found.append(FieldError(loc=_join(root, '.'.join(path)), msg=message[:1].upper() + message[1:]))
     return tuple(found)
+
+
+def _is_below(loc: tuple[int | str, ...], other: tuple[int | str, ...]) -> bool:
+    return len(loc) > len(other) and loc[: len(other)] == other
 
 
 def at(path: str, msg: str) -> PydanticCustomError:

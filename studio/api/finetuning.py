@@ -1,0 +1,199 @@
+"""``/finetuning``: jobs from their making to their adapter. A job of the API is a run of the studio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Header, Query
+from fastapi.responses import FileResponse
+from pydantic import Field
+
+from studio.api.access import KeyedRoute, StudioOf, needs
+from studio.api.fields import Id
+from studio.api.files import zip_answer, zip_file
+from studio.api.jobs import (
+    Freed,
+    Job,
+    JobIn,
+    JobList,
+    LogOut,
+    ModelList,
+    ModelOut,
+    ResumeIn,
+    Series,
+    StartIn,
+    Status,
+    in_body,
+)
+from studio.documents import DocumentQuery
+from studio.run_views import RunQuery
+from studio.services import Studio
+from trainer.errors import ConfigError, FieldError, FieldsError
+from trainer.models import offered_models
+from trainer.validation import Document
+
+router = APIRouter(prefix='/finetuning', tags=['Jobs'], route_class=KeyedRoute)
+
+
+class StatusQuery(Document):
+    """How much of the series to send."""
+
+    points: int = Field(default=200, ge=2, le=2000, description='Points of one series, about.')
+
+
+class LogQuery(Document):
+    """How much of the log to send."""
+
+    lines: int = Field(default=200, ge=1, le=5000)
+
+
+class JobQuery(RunQuery):
+    """Which jobs to list, newest first; ``states`` may be given several times."""
+
+    per_page: int = Field(default=50, ge=1, le=200)
+    page: int = Field(default=1, ge=1, le=1_000_000)
+
+
+@router.post('/create', **needs('write', 404, 409, 413, 415))
+def create(
+    body: JobIn,
+    studio: StudioOf,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description='The same key makes no second job: it answers with the first.')
+    ] = None,
+) -> Job:
+    """Make a job: tasks and settings are frozen, nothing starts."""
+    with _paths_of_the_body():
+        held_out = (*body.held_out_ids, *_with_topics(studio, body.held_out_topics, 'held_out_topics'))
+        task_ids = _tasks(studio, body)
+        if errors := studio.runs.draft_plan(body.base_model, body.config, task_ids).errors:
+            raise ConfigError(f'This cannot work: {errors[0].msg}', errors)
+        run = studio.runs.create(
+            body.name,
+            body.base_model,
+            body.config,
+            task_ids,
+            dict.fromkeys(held_out),
+            request=f'api:{idempotency_key}' if idempotency_key else '',
+            workspaceid=body.workspaceid,
+            training_type=body.training_type,
+        )
+    return Job.of(run)
+
+
+@router.post('/start/{id}', **needs('run', 404, 409, 413, 415))
+def start(id: Id, studio: StudioOf, body: Annotated[StartIn, Body()] = StartIn()) -> Job:  # noqa: B008
+    """Start a job, exactly once: every later call is told so with 409. It waits where another one works."""
+    with _paths_of_the_body():
+        return Job.of(studio.runs.start(id, body.config))
+
+
+@router.get('/status/{id}', **needs('read', 404))
+def status(id: Id, query: Annotated[StatusQuery, Query()], studio: StudioOf) -> Status:
+    """Where a job stands: state, progress, latest metrics and every series, thinned."""
+    run = studio.runs.get(id)
+    lines = studio.runs.lines(id, studio.runs.metric_names(id), buckets=max(1, query.points // 2))
+    return Status.model_validate(
+        {**Job.values(run), 'metrics': run.latest, 'series': {name: Series.of(line) for name, line in lines.items()}}
+    )
+
+
+@router.post('/stop/{id}', **needs('run', 404))
+def stop(id: Id, studio: StudioOf) -> Job:
+    """Stop a job; it is ``stopped`` when its processes are gone. What has ended stays as it is."""
+    return Job.of(studio.runs.stop(id))
+
+
+@router.post('/resume/{id}', **needs('run', 404, 409, 413, 415))
+def resume(id: Id, studio: StudioOf, body: Annotated[ResumeIn, Body()] = ResumeIn()) -> Job:  # noqa: B008
+    """Go on with a job that has ended, from its last checkpoint."""
+    with _paths_of_the_body():
+        return Job.of(studio.runs.resume(id, steps=body.steps))
+
+
+@router.get('/list', **needs('read'))
+def list_jobs(query: Annotated[JobQuery, Query()], studio: StudioOf) -> JobList:
+    """A page of jobs, newest first."""
+    page = studio.runs.list(query)
+    return JobList(
+        data=tuple(map(Job.of, page.rows)),
+        total=page.total,
+        counts=page.counts,
+        page=query.page,
+        per_page=query.per_page,
+    )
+
+
+@router.get('/models', **needs('read'))
+def models(studio: StudioOf) -> ModelList:
+    """The models a job may start from."""
+    return ModelList(
+        data=tuple(
+            ModelOut(
+                id=model.id,
+                title=model.title,
+                kind=model.kind,
+                parameters=model.parameters,
+                supports_rl=model.supports_rl,
+                learning_rate_cap=model.rate_cap,
+                about=model.about,
+            )
+            for model in offered_models()
+        )
+    )
+
+
+@router.get('/log/{id}', **needs('read', 404))
+def log(id: Id, query: Annotated[LogQuery, Query()], studio: StudioOf) -> LogOut:
+    """The last lines of a job's log."""
+    studio.runs.get(id)
+    return LogOut(lines=tuple(studio.runs.log_tail(id, query.lines)))
+
+
+@router.get('/download/{id}', response_class=FileResponse, **zip_answer(needs('read', 404)))
+def download(id: Id, studio: StudioOf) -> FileResponse:
+    """The newest adapter that a job left, as a zip in PEFT layout."""
+    studio.runs.get(id)
+    kept = studio.adapters.of_run(id)
+    path = studio.adapters.zip(kept.id) if kept is not None else studio.results.zip(id)
+    return zip_file(path, f'{kept.file_name}.zip' if kept is not None else path.name)
+
+
+@router.delete('/delete/{id}', **needs('write', 404, 409))
+def delete(id: Id, studio: StudioOf) -> Freed:
+    """Delete a job with its folder. Adapters that were registered stay."""
+    studio.runs.get(id)
+    return Freed(id=id, freed_bytes=studio.runs.delete(id))
+
+
+def _tasks(studio: Studio, body: JobIn) -> tuple[str, ...]:
+    if body.document_ids is not None:
+        return body.document_ids
+    if body.topics is not None:
+        return _with_topics(studio, body.topics, 'topics')
+    return studio.documents.ids(DocumentQuery(status='published', sort='created', descending=False))
+
+
+def _with_topics(studio: Studio, topics: tuple[str, ...], loc: str) -> tuple[str, ...]:
+    """Ids of the published documents that have at least one of the topics. Raises ``ConfigError``."""
+    found: dict[str, None] = {}
+    for number, topic in enumerate(topics):
+        query = DocumentQuery(status='published', topics=(topic,), sort='created', descending=False)
+        ids = studio.documents.ids(query) if topic.strip() else ()
+        if not ids:
+            problem = f'No published task has the topic {topic!r}'
+            raise ConfigError(problem, [FieldError(loc=f'{loc}.{number}', msg=problem)])
+        found.update(dict.fromkeys(ids))
+    return tuple(found)
+
+
+@contextmanager
+def _paths_of_the_body() -> Iterator[None]:
+    """Give the errors of the services the paths that the body has."""
+    try:
+        yield
+    except FieldsError as error:
+        error.fields = tuple(FieldError(loc=in_body(field.loc), msg=field.msg) for field in error.fields)
+        raise
