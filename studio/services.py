@@ -14,10 +14,12 @@ from studio.comparison import Comparison
 from studio.document_bulk import BulkDocuments
 from studio.documents import Documents
 from studio.estimates import Estimates
+from studio.final_workspaces import FinalWorkspaces
 from studio.launchers import LocalLauncher
 from studio.machine import Meters
 from studio.playground import Playground
 from studio.proofs import Proofs
+from studio.regrade import Regrades
 from studio.results import Results
 from studio.rollout_search import RolloutSearch
 from studio.run_export import RunExport
@@ -53,6 +55,8 @@ class Studio:
         self.calibrations = Calibrations(self.database, self.settings, self.runs, self.adapters)
         self.comparison = Comparison(self.database, self.runs, self.results)
         self.export = RunExport(self.database, self.runs, self.results)
+        self.workspaces = FinalWorkspaces(self.runs)
+        self.regrades = Regrades(self.database, self.settings, self.runs)
         self.search = RolloutSearch(self.database, self.settings.runs_folder)
         self.meters = Meters(self.database)
         self.estimates = Estimates(self.database)
@@ -109,6 +113,7 @@ class Studio:
         self.playground.close_all()
         self.tryouts.close()
         self.adapter_use.close()
+        self.regrades.close()
         self.variants.close()
         self.sandbox.close()
         if self._lock is not None:
