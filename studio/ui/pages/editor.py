@@ -134,6 +134,7 @@ class _Editor:
             for text, icon, act, classes in (
                 ('Duplicate', 'copy', self._duplicate, ''),
                 ('Make variants', 'layers', self._variants, ''),
+                ('Try a model on it', 'message-square-text', self._try, ''),
                 ('Export…', 'download', self._export, ''),
                 ('Version history', 'history', self._history, 'only-s'),
                 ('Form or JSON', 'braces', self._toggle_json, 'only-s'),
@@ -324,6 +325,10 @@ class _Editor:
     async def _variants(self) -> None:
         await self._draft.save()
         ui.navigate.to(f'/tasks/{self._draft.view.id}/variants')
+
+    async def _try(self) -> None:
+        await self._draft.save()
+        ui.navigate.to(f'/try?task={self._draft.view.id}')
 
     async def _duplicate(self) -> None:
         await self._draft.save()
