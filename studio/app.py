@@ -31,6 +31,7 @@ def run(settings: Settings) -> None:
     from studio.services import Studio
     from studio.ui import layout, theme
     from studio.ui.pages import PAGES
+    from studio.workspace_routes import add_workspace_routes
 
     studio = Studio(settings)
     studio.claim()
@@ -39,6 +40,7 @@ def run(settings: Settings) -> None:
     protect(app, settings)
     theme.serve_assets()
     _add_routes(studio)
+    add_workspace_routes(studio)
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if not is_loopback(settings.host):
         sys.stderr.write(
