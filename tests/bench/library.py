@@ -27,10 +27,15 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
 from studio.document_rows import new_row  # noqa: E402
 from studio.store.database import Database  # noqa: E402
-from studio.store.tables import CertificateTable, VersionTable  # noqa: E402
+from studio.store.tables import (  # noqa: E402
+    CalibrationSubjectTable,
+    CalibrationTable,
+    CertificateTable,
+    VersionTable,
+)
 from trainer.task import TaskSpec, parse_task  # noqa: E402
 
-BARS_MS = {'first view': 1000, 'search result': 300, 'next page': 300, 'filter': 300}
+BARS_MS = {'first view': 1000, 'search result': 300, 'next page': 300, 'filter': 300, 'tier': 300, 'sort by rate': 300}
 WORDS = (
     'paginate', 'nginx', 'client', 'config', 'toml', 'merge', 'conflict', 'importer', 'photo', 'rename', 'capture',
     'split', 'retry', 'backoff', 'fetch', 'words', 'report', 'commit', 'build', 'contacts', 'install', 'posix',
@@ -51,12 +56,17 @@ MARK = """(what) => {
 
 
 def seed(home: Path, count: int) -> None:
-    """Fill a store with tasks as an author of thousands has them: texts of some kB, versions, certificates."""
+    """Fill a store with tasks as an author of thousands has them: texts of some kB, versions, certificates, rates."""
     draw = random.Random(1)
     database = Database(f'sqlite:///{home / "studio.db"}')
     database.migrate()
     began = datetime.now(UTC) - timedelta(days=90)
     with database.write() as session:
+        for subject in ('starter', 'another'):
+            session.add(
+                CalibrationSubjectTable(key=subject, model='starter', temperature=1.0, tokens=384, used_at=began)
+            )
+        session.flush()
         for number in range(count):
             row, certificate = _task(draw, number)
             row.created_at = row.updated_at = began + timedelta(minutes=number * 13)
@@ -67,6 +77,9 @@ def seed(home: Path, count: int) -> None:
                 document_id=row.id, number=1, hash=row.hash, task_spec=row.draft, created_at=row.created_at
             )
             session.add(version)
+            for subject in ('starter', 'another'):
+                if draw.random() < 0.8:
+                    session.add(_rate(draw, subject, row.hash, row.created_at))
             if certificate:
                 evidence = row.evidence if certificate != 'stale' else 'older'
                 state = 'failed' if certificate == 'failed' else 'certified'
@@ -74,6 +87,14 @@ def seed(home: Path, count: int) -> None:
                     CertificateTable(hash=row.hash, evidence=evidence, state=state, data={}, created_at=row.created_at)
                 )
     database.close()
+
+
+def _rate(draw: random.Random, subject: str, hash: str, when: datetime) -> CalibrationTable:
+    passes = draw.choice((0, 0, 1, 3, 5, 7, 8, 8))
+    rewards = {reward: count for reward, count in (('1', passes), ('0', 8 - passes)) if count}
+    return CalibrationTable(
+        subject=subject, hash=hash, passes=passes, attempts=8, rewards=rewards, updated_at=when, error=''
+    )
 
 
 def _task(draw: random.Random, number: int) -> tuple[Any, str]:
@@ -134,8 +155,8 @@ def until_changed(page: Page, act: Callable[[], object]) -> float:
 
 
 def interactions(page: Page, repeats: int) -> dict[str, list[float]]:
-    """What a search, the next page and a filter take, each several times."""
-    took: dict[str, list[float]] = {'search result': [], 'next page': [], 'filter': []}
+    """What a search, the next page, filters and a sort take, each several times."""
+    took: dict[str, list[float]] = {name: [] for name in BARS_MS if name != 'first view'}
     box = page.locator('[data-search] input')
     for turn in range(repeats):
         box.fill('')
@@ -150,6 +171,15 @@ def interactions(page: Page, repeats: int) -> dict[str, list[float]]:
         took['next page'].append(until_changed(page, page.get_by_role('button', name='Next page').click))
         took['filter'].append(until_changed(page, page.get_by_role('radio', name='Draft').click))
         page.get_by_role('radio', name='All').click()
+        page.wait_for_timeout(500)
+        page.get_by_role('button', name='Filter: Tier').click()
+        took['tier'].append(until_changed(page, page.get_by_role('menuitemradio', name='In band').click))
+        page.wait_for_timeout(500)
+        page.get_by_role('button', name='Remove the filter Tier').click()
+        page.wait_for_timeout(500)
+        rates = page.get_by_role('button', name='Pass rate, 95% interval')
+        took['sort by rate'].append(until_changed(page, rates.click))
+        page.get_by_role('button', name='Updated', exact=True).click()
         page.wait_for_timeout(500)
     return took
 

@@ -12,6 +12,7 @@ from nicegui import events, ui
 
 from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, SPRITE
+from studio.ui.components.tiers import WIDTH
 
 
 def _column(name: str, label: str, field: str = '', classes: str = '', **more: Any) -> dict[str, Any]:
@@ -23,6 +24,8 @@ COLUMNS: Final = (
     _column('title', 'Task', classes='col-title', sortable=True),
     _column('checker', 'Checker', sortable=True),
     _column('certificate', 'Certificate', classes='col-cert'),
+    _column('rate', 'Pass rate, 95% interval', 'id', classes='col-rate', sortable=True),
+    _column('tier', 'Tier', 'id', classes='col-tier'),
     _column('topics', 'Topics', 'id', classes='col-topics'),
     _column('version', 'Version', classes='col-ver', align='right'),
     _column('updated', 'Updated', sortable=True),
@@ -32,6 +35,7 @@ COLUMNS: Final = (
 ACTIONS: Final = (
     ('open', 'Open', 'pencil'),
     ('certify', 'Certify', 'badge-check'),
+    ('calibrate', 'Calibrate…', 'target'),
     ('duplicate', 'Duplicate', 'copy'),
     ('export', 'Export…', 'download'),
     ('delete', 'Delete', 'trash-2'),
@@ -59,6 +63,22 @@ _CHECKER: Final = f"""<q-td :props="props"><span class="chip mono" v-if="props.r
 _CERTIFICATE: Final = f"""<q-td :props="props"><span :class="'seal ' + props.row.seal.kind">
 <svg class="ic" viewBox="0 0 24 24" aria-hidden="true"><use :href="'{SPRITE}#' + props.row.seal.icon"></use></svg>
 {{{{ props.row.seal.word }}}}</span></q-td>"""
+
+_RATE: Final = f"""<q-td :props="props"><span class="rate" :title="props.row.rate.title" v-if="props.row.rate.count">
+<svg viewBox="0 0 {WIDTH} 14" width="{WIDTH}" height="14" role="img" :aria-label="props.row.rate.label">
+<rect class="track" x="0" y="5" width="{WIDTH}" height="4" rx="2"></rect>
+<rect class="span" :x="props.row.rate.low" y="5" :width="props.row.rate.width" height="4"></rect>
+<rect class="end" :x="props.row.rate.low" y="3.5" width="1" height="7"></rect>
+<rect class="end" :x="props.row.rate.high" y="3.5" width="1" height="7"></rect>
+<circle :cx="props.row.rate.dot" cy="7" r="3.5"></circle></svg>
+<span class="num"><b class="w5">{{{{ props.row.rate.count }}}}</b> <span class="t3">{{{{
+props.row.rate.percent }}}}</span></span></span>
+<span class="rate" v-else :title="props.row.rate.title"><i class="hatched"></i><span class="t3">{{{{
+props.row.rate.words }}}}</span></span></q-td>"""
+
+_TIER: Final = """<q-td :props="props"><span :class="'tier ' + props.row.tier.kind">
+<span class="tg" aria-hidden="true"><i v-for="colour in props.row.tier.notches" :class="colour"></i></span>
+{{ props.row.tier.word }}</span></q-td>"""
 
 _TOPICS: Final = """<q-td :props="props"><span class="hs hs-1">
 <span class="chip" v-for="topic in props.row.topics.slice(0, 3)">{{ topic }}</span>
@@ -100,6 +120,7 @@ _MENU: Final = (
 class TaskTable:
     """Rows are dictionaries with ``id title draft problems checker certificate topics version hash updated moment``.
 
+    They also have ``rate`` and ``tier``, as ``components/tiers.py`` makes them.
     ``on_pick(ids, picked)`` tells which rows of this page were picked or let go; ``on_action`` gets one of ``ACTIONS``
     and an id.
     """
@@ -133,6 +154,8 @@ class TaskTable:
             ('body-cell-title', _TITLE),
             ('body-cell-checker', _CHECKER),
             ('body-cell-certificate', _CERTIFICATE),
+            ('body-cell-rate', _RATE),
+            ('body-cell-tier', _TIER),
             ('body-cell-topics', _TOPICS),
             ('body-cell-version', _VERSION),
             ('body-cell-updated', _UPDATED),

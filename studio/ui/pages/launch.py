@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,20 +13,22 @@ from nicegui import app, ui
 from nicegui import run as background
 
 from studio import samples
-from studio.document_views import DocumentQuery, DocumentRow, NotFound
-from studio.estimates import room
-from studio.run_views import AlreadyStarted, RunView
+from studio.calibration_views import Who
+from studio.run_views import AlreadyStarted
 from studio.ui.components.elements import Button, Icon, Text, chip, note, spacer
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
+from studio.ui.pages.calibration_strip import CalibrationStrip
 from studio.ui.pages.launch_certificates import TaskSeals
 from studio.ui.pages.launch_copy import open_copy
+from studio.ui.pages.launch_forecast import Signal
 from studio.ui.pages.launch_form import SettingsForm, changed_settings
 from studio.ui.pages.launch_locks import Recipe, draw_locks
 from studio.ui.pages.launch_measure import Measure
 from studio.ui.pages.launch_models import ModelCards, model_of
 from studio.ui.pages.launch_plan import draw_plan
 from studio.ui.pages.launch_ready import Need, Standing, blocking, standing, warnings
+from studio.ui.pages.launch_start import Start, read_start
 from studio.ui.pages.launch_tasks import TaskChoice, open_picker, summary
 from studio.ui.theme import toast
 from trainer.errors import FieldsError, RlvrError
@@ -40,42 +40,12 @@ DRAFT = 'train_draft'
 """Where a half-filled form is kept, so that a reload loses nothing."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """What the page opens with: the published tasks, and the run to copy with its tasks."""
-
-    rows: tuple[DocumentRow, ...]
-    gpu: bool
-    copied: RunView | None
-    copied_tasks: tuple[tuple[str, ...], tuple[str, ...]] | None
-
-
 async def page(shell: Shell, tasks: str = '', copy: str = '', model: str = '') -> None:
     """Draw the page. ``tasks`` and ``model`` pick them by their ids, ``copy`` takes over what a run had."""
     picked = [id for id in tasks.split(',') if id]
     found = await background.io_bound(read_start, shell.studio, copy, picked)
     if found is not None:
         LaunchScreen(shell, found, picked, model)
-
-
-def read_start(studio: Studio, copy: str, picked: Sequence[str] = ()) -> Start:
-    """Read the published tasks and the run to copy."""
-    copied, ids = None, None
-    if copy:
-        # A run that was deleted meanwhile: an ordinary new run.
-        with contextlib.suppress(NotFound):
-            copied = studio.runs.get(copy)
-            frozen = studio.runs.tasks(copy)
-            ids = (
-                tuple(task.id for task in frozen if task.role == 'train'),
-                tuple(task.id for task in frozen if task.role == 'held_out'),
-            )
-    rows = studio.documents.list(DocumentQuery(status='published', sort='title', descending=False, per_page=1000)).rows
-    # The list is cut off; what was picked in the library, or had been trained on, must be in it all the same.
-    wanted = {*picked[:1000], *(id for several in ids or () for id in several)}
-    left = wanted - {row.id for row in rows}
-    rows += tuple(row for row in studio.documents.rows(sorted(left)) if row.status == 'published') if left else ()
-    return Start(rows, room().gpu, copied, ids)
 
 
 class LaunchScreen:
@@ -100,6 +70,12 @@ class LaunchScreen:
         self.choice = TaskChoice(start.rows, train, held_out)
         self.seals = TaskSeals(self.studio.certificates, self._picked)
         self.measure = Measure(self.studio, self._measured)
+        self.signal = Signal(
+            self.studio,
+            self._counted,
+            use=lambda size: self.form.put('numGenerations', str(size)),
+            leave_out=self._leave_out,
+        )
         shell.on_leave(self.seals.close)
         shell.on_leave(self.measure.close)
         self._topbar(shell, name)
@@ -112,6 +88,7 @@ class LaunchScreen:
                         spacer()
                         self.change = Button('Change', icon='pencil', kind='sm', on_click=self._pick)
                     self.task_body = ui.element('div').classes('bd')
+                    self.strip = CalibrationStrip(shell, self.studio, self._counted, classes='in-card')
                 with self._step('Base model', 2) as (self.model_mark, head):
                     with head:
                         spacer()
@@ -119,7 +96,7 @@ class LaunchScreen:
                             Text('All models')
                     with ui.element('div').classes('bd'):
                         self.models = ModelCards(model, self._changed, gpu=start.gpu)
-                self.form = SettingsForm(values, self._changed, self._keep)
+                self.form = SettingsForm(values, self._changed, self._typed)
                 with self._step('Recipe', 3) as (self.recipe_mark, _), ui.element('div').classes('bd'):
                     self.recipe = Recipe(self.form)
                 with self._step('RL settings', 4) as (self.settings_mark, head):
@@ -175,6 +152,7 @@ class LaunchScreen:
                 spacer()
                 self.sandbox = Text(classes='hint')
             with ui.element('div').classes('scr'):
+                self.signal.place()
                 self.side = ui.element('div')
             with ui.element('div').classes('bd vs go'):
                 self.needs = ui.element('div').classes('needs').props('role=status')
@@ -191,7 +169,7 @@ class LaunchScreen:
     # ------------------------------------------------------------------ tasks
 
     def _pick(self) -> None:
-        open_picker(self.choice, self._picked)
+        open_picker(self.choice, self._picked, self.signal.tiers)
 
     async def _picked(self) -> None:
         self._draw_tasks()
@@ -208,6 +186,7 @@ class LaunchScreen:
             if self.choice.rows:
                 self.seals.draw(self.choice)
                 summary(self.choice)
+                self.signal.place_tiers()
                 return
             with ui.element('div').classes('empty').style('padding: 12px 0'):
                 Text('There are no published tasks to train on.')
@@ -249,11 +228,37 @@ class LaunchScreen:
         if found is None:
             return
         self.now = found
+        await self._read_signal(found)
         self.form.show(found.view, found.model)
         self._keep()
         self._draw_marks(found)
         self._draw_side(found)
         self._draw_needs(found)
+
+    async def _read_signal(self, now: Standing) -> None:
+        plan = now.view.plan
+        if plan is not None:
+            who = Who(model=now.model.id, temperature=plan.temperature, tokens=plan.max_completion_length)
+            await self.signal.read(self.choice.rows, self.choice.train_ids, who)
+            self.signal.resize(plan.generations)
+
+    async def _counted(self) -> None:
+        """More attempts at tasks are counted, or a calibration was started."""
+        await self.strip.look()
+        self.signal.forget()
+        if self.now is not None:
+            await self._read_signal(self.now)
+
+    async def _leave_out(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            self.choice.put(id, 'out')
+        await self._picked()
+
+    def _typed(self) -> None:
+        """The forecast follows the group size while it is typed."""
+        self._keep()
+        if (size := self.form.typed('numGenerations')).isdecimal() and len(size) < 3:
+            self.signal.resize(int(size))
 
     async def _measured(self) -> None:
         """The measuring run is further, or has ended."""

@@ -121,6 +121,15 @@ class SettingsForm:
         """
         return nested(self.values, self.packages, cold_start=self.cold_start)
 
+    def typed(self, key: str) -> str:
+        """The text that stands in a field now, while it is being typed."""
+        return str(self._boxes[key].input.value or '').strip()
+
+    def put(self, key: str, value: str) -> Any:
+        """Set a field as if it had been typed and left."""
+        self._boxes[key].input.value = value
+        return self._left(key)
+
     def draft(self) -> dict[str, Any]:
         """Everything in the form, as it is kept for a reload: what is being typed too."""
         values: dict[str, Any] = dict(self.values)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nicegui import ui
 
 from studio.document_views import DocumentRow
+from studio.pass_rates import Tier
 from studio.samples import HELD_OUT
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, chip, spacer
 from studio.ui.components.panel import search_box
+from studio.ui.components.tiers import tier_badge
 from studio.ui.components.wording import plural
 
 SHOWN: Final = 150
@@ -67,21 +69,24 @@ def summary(choice: TaskChoice) -> None:
     _titles('Held out', apart)
 
 
-def open_picker(choice: TaskChoice, on_done: Callable[[], Any]) -> None:
+def open_picker(choice: TaskChoice, on_done: Callable[[], Any], tiers: Mapping[str, Tier]) -> None:
     """Pick in a dialog; what is picked counts at once, ``on_done`` is called when the dialog closes."""
-    Picker(choice, on_done)
+    Picker(choice, on_done, tiers)
 
 
 class Picker:
-    """The dialog of the task choice."""
+    """The dialog of the task choice. ``tiers``: how hard tasks are for the model, by their ids, where it is known."""
 
-    def __init__(self, choice: TaskChoice, on_done: Callable[[], Any]) -> None:
+    def __init__(self, choice: TaskChoice, on_done: Callable[[], Any], tiers: Mapping[str, Tier]) -> None:
         self.choice = choice
+        self.tiers = tiers
         self.search = ''
         with opened_dialog('Choose tasks', text='A held-out task is never trained on.', size='mid') as dialog:
             with ui.element('div').classes('hs mt-3 w-full'):
                 search_box('Search title, topic or prompt', '', self._find)
                 spacer()
+                if 'band' in tiers.values():
+                    Button('Only those in band', kind='sm', on_click=self._put_band)
                 Button('Train all shown', kind='sm', on_click=lambda: self._put_all('train'))
                 Button('None', kind='sm', on_click=lambda: self._put_all('out'))
             self.body = ui.element('div').classes('pick')
@@ -111,6 +116,15 @@ class Picker:
                 self.choice.put(row.id, where)
         self._draw()
 
+    def _put_band(self) -> None:
+        """Of the tasks shown that are trained on or in band, train on those in band."""
+        for row in self._shown():
+            if self.tiers.get(row.id) == 'band' and HELD_OUT not in row.topics:
+                self.choice.put(row.id, 'train')
+            elif row.id in self.choice.train:
+                self.choice.put(row.id, 'out')
+        self._draw()
+
     def _draw(self) -> None:
         found = self._shown()
         self.body.clear()
@@ -130,6 +144,8 @@ class Picker:
                 Text(row.prompt, classes='t3 t-micro ell')
             if HELD_OUT in row.topics:
                 chip(HELD_OUT, 'out')
+            if row.id in self.tiers:
+                tier_badge(self.tiers[row.id])
             boxes: dict[str, tuple[ui.element, ui.element]] = {}
 
             def toggle(where: str) -> None:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 from urllib.parse import urlencode
 
 from nicegui import events, run, ui
 
+from studio.calibration_views import JobView, Subject
 from studio.document_views import CertificateState, DocumentPage, DocumentQuery, DocumentRow, Status
+from studio.pass_rates import TIERS, Tier
 from studio.services import Studio
 from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.task_table import TaskTable
+from studio.ui.components.tiers import rate_cell, tier_cell
 from studio.ui.components.wording import ago, plural
 from studio.ui.layout import Shell
+from studio.ui.pages.calibrating import open_calibrate
+from studio.ui.pages.calibration_strip import CalibrationStrip
 from studio.ui.pages.exporting import open_export
 from studio.ui.pages.library_import import open_import
+from studio.ui.pages.library_rates import RateOf
 from studio.ui.pages.library_selection import Selection
 from studio.ui.pages.library_start import draw_start
 
 PER_PAGE: Final = 50
 SEARCH: Final = 'Search title, prompt, file name or command'
-_SORTS: Final = ('updated', 'title', 'checker')
+_SORTS: Final = ('updated', 'title', 'checker', 'rate')
 
 
 async def page(
@@ -35,11 +42,16 @@ async def page(
     topic: str = '',
     without: str = '',
     certificate: str = '',
+    tier: str = '',
+    of: str = '',
     sort: str = '',
     order: str = '',
     page: str = '',
 ) -> None:
-    """Draw the library, or the three ways to begin while there is no task. Topics are one a line."""
+    """Draw the library, or the three ways to begin while there is no task. Topics are one a line.
+
+    ``of`` is whose pass rates are shown; without it, of who attempted tasks last.
+    """
     wanted: dict[str, Any] = {
         'search': search,
         'status': status if status in get_args(Status) else None,
@@ -47,6 +59,8 @@ async def page(
         'topics': tuple(filter(None, topic.split('\n'))),
         'without_topics': tuple(filter(None, without.split('\n'))),
         'certificate': certificate if certificate in get_args(CertificateState) else None,
+        'tier': tier if tier in get_args(Tier) else None,
+        'subject': of,
         'sort': sort if sort in _SORTS else 'updated',
         'page': int(page) if page.isdecimal() and 0 < int(page) < 10**6 else 1,
     }
@@ -54,26 +68,39 @@ async def page(
     found = await run.io_bound(_read, studio, query)
     if found is None:
         return
-    everything, shown = found
-    if not everything:
+    if not found.everything:
         draw_start(shell, studio)
         return
     library = _Library(shell, studio, query)
-    library.show(everything, shown)
+    library.show(found)
 
 
 def _descending(sort: str, order: str) -> bool:
     return order != 'up' if sort == 'updated' else order == 'down'
 
 
-def _read(studio: Studio, query: DocumentQuery) -> tuple[int, DocumentPage]:
-    """How many documents there are in all, and the page that is asked for; past the end it is the last one."""
+@dataclass(frozen=True)
+class _Found:
+    """How many documents there are in all, the page that was asked for, and whose pass rates it shows."""
+
+    everything: int
+    page: DocumentPage
+    subjects: tuple[Subject, ...]
+    subject: str
+
+
+def _read(studio: Studio, query: DocumentQuery) -> _Found:
+    """Read what a query asks for; past the end it is the last page."""
+    subjects = studio.calibrations.subjects()
+    keys = [one.key for one in subjects]
+    subject = query.subject if query.subject in keys else next(iter(keys), '')
+    query = query.model_copy(update={'subject': subject})
     everything = studio.documents.count()
     shown = studio.documents.list(query)
     if not shown.rows and query.page > 1:
         last = max(1, -(-shown.total // query.per_page))
         shown = studio.documents.list(query.model_copy(update={'page': last}))
-    return everything, shown
+    return _Found(everything, shown, subjects, subject)
 
 
 class _Library:
@@ -85,6 +112,7 @@ class _Library:
         self._draw_topbar()
         with ui.element('div').classes('main flush'):
             self._draw_filters()
+            self._strip = CalibrationStrip(shell, studio, self.load)
             self._table = TaskTable(
                 sort=query.sort,
                 descending=query.descending,
@@ -94,19 +122,24 @@ class _Library:
             )
             self._draw_nothing()
             self._draw_pager()
-            self._selection = Selection(shell, studio, on_changed=self._changed, on_picked=self._mark)
+            self._selection = Selection(
+                shell, studio, on_changed=self._changed, on_picked=self._mark, on_calibrate=self._calibrate
+            )
         self._page = DocumentPage(rows=(), total=0, counts={})
+        self._subject = ''
 
     async def load(self) -> None:
         """Read the page that the query asks for and show it, unless another one was asked for meanwhile."""
         query = self._query
         found = await run.io_bound(_read, self._studio, query)
         if found is not None and query is self._query:
-            self.show(*found)
+            self.show(found)
 
-    def show(self, everything: int, page: DocumentPage) -> None:
+    def show(self, found: _Found) -> None:
         """Show a page of rows and the counts that go with it."""
-        self._page = page
+        everything, page = found.everything, found.page
+        self._page, self._subject = page, found.subject
+        self._rate_of.show(found.subjects, found.subject)
         matching = sum(page.counts.values())
         filtered = self._is_filtered
         self._table.show([_row(row) for row in page.rows], self._selection.ids)
@@ -121,7 +154,8 @@ class _Library:
     @property
     def _is_filtered(self) -> bool:
         query = self._query
-        return any((query.search.strip(), query.checker, query.certificate, query.topics, query.without_topics))
+        named = (query.checker, query.certificate, query.tier, query.topics, query.without_topics)
+        return any((query.search.strip(), *named))
 
     async def _change(self, *, step: bool = True, **changes: Any) -> None:
         self._query = self._query.model_copy(update={'page': 1} | changes)
@@ -135,6 +169,8 @@ class _Library:
             'status': query.status,
             'checker': query.checker,
             'certificate': query.certificate,
+            'tier': query.tier,
+            'of': query.subject,
             'topic': '\n'.join(query.topics),
             'without': '\n'.join(query.without_topics),
             'sort': query.sort if query.sort != 'updated' else '',
@@ -186,10 +222,18 @@ class _Library:
                 query.certificate or '',
                 on_change=lambda pill: self._change(certificate=pill.value or None),
             )
+            words = {word: tier for tier, word in TIERS.items()}
+            FilterPill(
+                'Tier',
+                lambda: [Choice(word, word) for word in words],
+                TIERS.get(query.tier, '') if query.tier else '',
+                on_change=lambda pill: self._change(tier=words.get(pill.value)),
+            )
             with ui.element('span').classes('hs') as self._topic_pills:
                 self._draw_topic_pills()
             self._shown = Text('', classes='t3 t-small nowrap num').props('role=status')
             self._clear = Button('Clear', kind='gho sm', label='Clear search and filters', on_click=self._clear_all)
+            self._rate_of = RateOf(lambda key: self._change(subject=key))
 
     def _draw_topic_pills(self) -> None:
         """Draw a pill for each topic that is filtered by, and one to add another."""
@@ -274,6 +318,8 @@ class _Library:
         async def matching() -> Sequence[str]:
             return await run.io_bound(self._documents.ids, query) or ()
 
+        query = query.model_copy(update={'subject': self._subject})
+
         self._selection.offer_all(self._table.ids, self._page.total, matching)
 
     async def _act(self, action: str, id: str) -> None:
@@ -281,6 +327,8 @@ class _Library:
             ui.navigate.to(f'/tasks/{id}')
         elif action == 'certify':
             await self._selection.certify([id])
+        elif action == 'calibrate':
+            await self._calibrate([id])
         elif action == 'duplicate':
             copy = await run.io_bound(self._documents.duplicate, id)
             if copy is not None:
@@ -289,6 +337,15 @@ class _Library:
             open_export(self._studio.transfer, [id])
         elif action == 'delete':
             await self._selection.delete([id])
+
+    async def _calibrate(self, ids: Sequence[str]) -> None:
+        async def started(job: JobView) -> None:
+            # Whoever starts to measure a model wants to see what it solves.
+            if job.subject.key != self._subject:
+                await self._change(subject=job.subject.key)
+            await self._strip.look()
+
+        await open_calibrate(self._studio, ids, started)
 
     async def _changed(self) -> None:
         """Show the library again, or the start screen when the last task went or the first one came back."""
@@ -307,6 +364,8 @@ def _row(row: DocumentRow) -> dict[str, Any]:
         'problems': plural(row.problem_count, 'problem') if row.problem_count else '',
         'checker': row.checker,
         'certificate': row.certificate,
+        'rate': rate_cell(row.pass_rate),
+        'tier': tier_cell(row.pass_rate.tier if row.pass_rate else 'unknown'),
         'topics': list(row.topics),
         'version': f'v{row.version}' if row.version else '',
         'hash': f'hash {row.hash[:12]}' if row.hash else '',

@@ -28,13 +28,22 @@ Step = Callable[[Sequence[str]], Changes]
 
 
 class Selection:
-    """The bulk bar. ``on_changed`` reads the library again; ``on_picked`` shows in the table what is picked."""
+    """The bulk bar. ``on_changed`` reads the library again; ``on_picked`` shows in the table what is picked.
+
+    ``on_calibrate`` asks how the picked tasks are to be calibrated.
+    """
 
     def __init__(
-        self, shell: Shell, studio: Studio, *, on_changed: Callable[[], Awaitable[Any]], on_picked: Callable[[], Any]
+        self,
+        shell: Shell,
+        studio: Studio,
+        *,
+        on_changed: Callable[[], Awaitable[Any]],
+        on_picked: Callable[[], Any],
+        on_calibrate: Callable[[Sequence[str]], Awaitable[Any]],
     ) -> None:
         self._studio, self._bulk, self._documents = studio, studio.bulk, studio.documents
-        self._on_changed, self._on_picked = on_changed, on_picked
+        self._on_changed, self._on_picked, self._on_calibrate = on_changed, on_picked, on_calibrate
         self._picked: dict[str, None] = {}
         self._matching: Callable[[], Awaitable[Sequence[str]]] | None = None
         self._certifying = Certifying(studio.certificates)
@@ -101,6 +110,7 @@ class Selection:
     def _draw_actions(self) -> None:
         Button('Publish', icon='flag', kind='gho', on_click=self._publish)
         Button('Certify', icon='badge-check', kind='gho', key='c', on_click=lambda: self.certify(self.ids))
+        Button('Calibrate', icon='target', kind='gho', on_click=lambda: self._on_calibrate(self.ids))
         Button('Topics', icon='tag', kind='gho', on_click=self._topics)
         with Button('Export', icon='download', kind='gho') as export:
             export.props('aria-haspopup=menu')

@@ -1,0 +1,181 @@
+"""The dialog that starts a calibration: who attempts the tasks, how often, and how long that will take."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from nicegui import run, ui
+
+from studio.calibration_views import MAX_ATTEMPTS, USUAL_ATTEMPTS, JobView, Who
+from studio.ui import theme
+from studio.ui.components.dialogs import opened_dialog
+from studio.ui.components.elements import Button, Text, note, spacer
+from studio.ui.components.fields import Field
+from studio.ui.components.wording import duration, plural
+from studio.ui.pages.launch_models import model_of
+from trainer.errors import FieldsError, RlvrError
+from trainer.models import STARTER, offered_models
+
+if TYPE_CHECKING:
+    from studio.services import Studio
+
+BASE: Final = 'None: the base model'
+TEXT: Final = 'Each task is attempted as in training. What passes is its pass rate; attempts made before count too.'
+
+
+async def open_calibrate(
+    studio: Studio, ids: Sequence[str], on_started: Callable[[JobView], Awaitable[Any]], *, who: Who | None = None
+) -> None:
+    """Ask how to calibrate tasks, and begin; ``who`` is what the dialog opens with, else what was used last."""
+    known = await run.io_bound(_read, studio)
+    if known is None:
+        return
+    adapters, last, training, busy = known
+    _Dialog(studio, ids, on_started, who or last, adapters, training, busy)
+
+
+def _read(studio: Studio) -> tuple[dict[str, tuple[str, str]], Who, str, bool]:
+    """Adapters by id (their name, their model), who calibrated last, the run that works, whether one is calibrating."""
+    adapters = {
+        version.id: (f'{version.name} v{version.number}', version.model)
+        for named in studio.adapters.list()
+        for version in named.versions
+    }
+    last = next(iter(studio.calibrations.subjects()), None)
+    who = Who(model=STARTER.id)
+    if last is not None:
+        who = (
+            Who(model=last.model, adapter_id=last.adapter_id) if last.adapter_id in adapters else Who(model=last.model)
+        )
+    training = next((found.name for found in studio.runs.working()), '')
+    job = studio.calibrations.job()
+    return adapters, who, training, job is not None and job.is_active
+
+
+class _Dialog:
+    def __init__(
+        self,
+        studio: Studio,
+        ids: Sequence[str],
+        on_started: Callable[[JobView], Awaitable[Any]],
+        who: Who,
+        adapters: dict[str, tuple[str, str]],
+        training: str,
+        busy: bool,
+    ) -> None:
+        self._studio, self._ids, self._on_started, self._adapters = studio, ids, on_started, adapters
+        self._tokens = who.tokens
+        self._beside: ui.switch | None = None
+        with opened_dialog(f'Calibrate {plural(len(ids), "task")}', text=TEXT, size='mid') as dialog:
+            with ui.element('div').classes('vs vs-3 w-full mt-3'):
+                self._draw_who(who)
+                with ui.element('div').classes('cfg'):
+                    self._draw_numbers(who)
+            with ui.element('div').classes('est-line').props('role=status'):
+                self._counted = Text(classes='num')
+                spacer()
+                self._time = Text(classes='num w5')
+            if training:
+                with note(f'It waits for "{training[:60]}" to end.', icon='clock'):
+                    self._beside = ui.switch('Work beside it').props('dense')
+                    self._beside.props['title'] = 'Both get slower, and both need memory'
+            with ui.element('div').classes('act'):
+                Button('Cancel', on_click=dialog.close)
+                self._go = Button('Calibrate', icon='target', kind='pri', on_click=self._start)
+                if busy:
+                    self._go.disable('Another calibration works: wait for its end, or cancel it')
+        self._dialog = dialog
+        ui.timer(0, self._reckon, once=True)
+
+    def _draw_who(self, who: Who) -> None:
+        models = {model.id: model.title for model in offered_models() if model.supports_rl}
+        models.setdefault(who.model, model_of(who.model).title)
+        with Field('Model', hint='Pick one, or type a folder or a hub id: owner/name') as self._model_field:
+            self._model = ui.select(
+                models, value=who.model, with_input=True, new_value_mode='add-unique', key_generator=lambda text: text
+            ).props('outlined dense options-dense hide-bottom-space aria-label=Model')
+        with Field('Adapter', hint='Pick one of this model, or type a folder in PEFT layout') as self._adapter_field:
+            self._adapter = ui.select(
+                self._adapters_of(who.model),
+                value=who.adapter_id or who.adapter,
+                with_input=True,
+                new_value_mode='add-unique',
+                key_generator=lambda text: text,
+            ).props('outlined dense options-dense hide-bottom-space aria-label=Adapter')
+        self._model.on_value_change(self._model_changed)
+        self._adapter.on_value_change(self._reckon)
+
+    def _draw_numbers(self, who: Who) -> None:
+        with Field('Attempts a task', hint=f'1 to {MAX_ATTEMPTS}; more make the interval narrower') as self._k_field:
+            self._k = ui.number(value=USUAL_ATTEMPTS, min=1, max=MAX_ATTEMPTS, precision=0)
+            self._k.props('outlined dense hide-bottom-space aria-label="Attempts a task"')
+        with Field('Temperature', hint='Empty: the usual one of the model') as self._heat_field:
+            self._heat = ui.number(value=who.temperature, min=0.01, max=5, step=0.1)
+            self._heat.props('outlined dense hide-bottom-space aria-label=Temperature')
+        for box in (self._k, self._heat):
+            box.on_value_change(self._reckon)
+
+    def _adapters_of(self, model: str) -> dict[str, str]:
+        fitting = {id: name for id, (name, base) in self._adapters.items() if base == model}
+        return {'': BASE, **fitting}
+
+    async def _model_changed(self) -> None:
+        self._tokens = None
+        self._adapter.set_options(self._adapters_of(str(self._model.value or '')), value='')
+        await self._reckon()
+
+    @property
+    def _who(self) -> Who:
+        adapter = str(self._adapter.value or '')
+        is_known = adapter in self._adapters
+        return Who(
+            model=str(self._model.value or '').strip(),
+            adapter='' if is_known else adapter.strip(),
+            adapter_id=adapter if is_known else None,
+            temperature=self._heat.value or None,
+            tokens=self._tokens,
+        )
+
+    @property
+    def _attempts(self) -> int:
+        return int(self._k.value or 0)
+
+    async def _reckon(self) -> None:
+        """Say how many attempts there will be, and what they took before."""
+        total = len(self._ids) * self._attempts
+        self._counted.set_text(f'{len(self._ids):,} × {self._attempts} = {plural(total, "attempt")}')  # noqa: RUF001
+        for field in (self._model_field, self._adapter_field, self._k_field):
+            field.show_error('')
+        each = await run.io_bound(self._studio.calibrations.seconds, self._who)
+        self._time.set_text('Time not known yet' if each is None else f'about {duration(each * total)}')
+
+    async def _start(self) -> None:
+        self._go.disable('Starting')
+        try:
+            job = await run.io_bound(
+                self._studio.calibrations.start,
+                self._ids,
+                self._who,
+                k=self._attempts,
+                beside_runs=self._beside is not None and bool(self._beside.value),
+            )
+        except RlvrError as error:
+            self._go.enable()
+            self._refused(error)
+            return
+        if job is None:
+            return
+        self._dialog.close()
+        if job.skipped:
+            theme.toast(f'{plural(job.skipped, "task")} left out', 'warn', detail='A task needs a valid version first.')
+        await self._on_started(job)
+
+    def _refused(self, error: RlvrError) -> None:
+        """Say what is wrong at its field, else beside the dialog."""
+        fields = {'model': self._model_field, 'adapter': self._adapter_field, 'k': self._k_field}
+        for one in error.fields if isinstance(error, FieldsError) else ():
+            if one.loc in fields:
+                fields[one.loc].show_error(f'{one.msg}. {error.hint}'.strip())
+                return
+        theme.toast(error.message, 'bad', detail=error.hint)
