@@ -29,6 +29,8 @@ from studio.cli_options import (
     solutions,
 )
 from studio.cli_runs import runs_app
+from studio.cli_regrade import EXAMPLES as REGRADE_EXAMPLES
+from studio.cli_regrade import regrade
 from studio.cli_tasks import tasks_app
 from studio.cli_keys import keys_app
 from trainer.errors import CheckerError, FieldsError, GenerationError, RlvrError, SandboxError, SandboxUnavailable
@@ -56,6 +58,7 @@ app.add_typer(runs_app, name='runs')
 app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
 app.add_typer(keys_app, name='keys')
+app.command(epilog=REGRADE_EXAMPLES)(regrade)
 
 
 def main() -> None:
