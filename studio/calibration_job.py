@@ -114,15 +114,16 @@ class CalibrationJob:
                 self._set(state='waiting', text=f'Waits for "{waits_for}" to end', eta_s=None)
                 self._ended.wait(LOOK_S)
                 continue
-            self._attempt()
-            if self._end_as is None and isinstance(self._said, Failed):
+            stepped_aside = self._attempt()
+            if self._end_as is not None or stepped_aside or not self.view.left:
+                continue
+            if isinstance(self._said, Failed):
                 return 'failed', self._said.message, self._said.hint
-            if self._end_as is None and self.view.left and self._said is None and not self._busy():
-                return ('failed', *how_it_ended(self._code or 0))
+            return ('failed', *how_it_ended(self._code or 0))
         return 'done', '', ''
 
-    def _attempt(self) -> None:
-        """Let a process attempt what is left, until it has ended or must."""
+    def _attempt(self) -> bool:
+        """Let a process attempt what is left, until it has ended or must; True where a training run came first."""
         self._folder.mkdir(parents=True, exist_ok=True)
         manifest, done = self._folder / 'manifest.jsonl', self.view.tried
         write_manifest(manifest, self._tasks[done:])
@@ -133,14 +134,15 @@ class CalibrationJob:
         try:
             while not (self._process_ended.wait(LOOK_S) or self._end_as or isinstance(self._said, Failed)):
                 if self._busy():
-                    break
+                    return True
+            return False
         finally:
             process.end()
 
     def _arguments(self, manifest: Path, done: int) -> list[str]:
         who = self.view.subject
         return [
-            *('--manifest', str(manifest), '--model', who.model, '-k', str(self.view.k)),
+            *('--manifest', str(manifest), f'--model={who.model}', '-k', str(self.view.k)),
             *(('--adapter', who.adapter) if who.adapter else ()),
             *('--temperature', str(who.temperature), '--max-completion-length', str(who.tokens)),
             # What was begun and not counted is not attempted once more with the same dice.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlmodel import Session, col, select
 
@@ -27,7 +27,7 @@ from trainer.models import find_model
 from trainer.task import TaskFile, content_hash
 from trainer.verdict import outcome_of
 
-ADAPTER_FILES = ('adapter_model.safetensors', 'adapter_model.bin')
+WEIGHTS: Final = 'adapter_model.safetensors'
 
 
 def new_subject(
@@ -37,8 +37,11 @@ def new_subject(
     info = find_model(model)
     folder, digest = '', ''
     if adapter:
-        path = Path(adapter).expanduser().resolve()
-        folder, digest = str(path), adapter_hash(path)
+        try:
+            path = Path(adapter).expanduser().resolve()
+            folder, digest = str(path), adapter_hash(path)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _no_adapter(adapter, f' ({error})') from None
     heat = info.preset.temperature if temperature is None else temperature
     length = tokens or usual_tokens(info.preset)
     return CalibrationSubjectTable(
@@ -55,15 +58,15 @@ def new_subject(
 
 def adapter_hash(folder: Path) -> str:
     """Hash of an adapter's weights. Raises ``ConfigError`` at ``adapter`` where there are none."""
-    weights = next((folder / name for name in ADAPTER_FILES if (folder / name).is_file()), None)
-    if weights is None or not (folder / 'adapter_config.json').is_file():
-        said = f'{folder} holds no adapter'
-        raise ConfigError(
-            said,
-            [FieldError(loc='adapter', msg=said)],
-            hint='Name a folder with adapter_config.json and adapter_model.safetensors.',
-        )
-    return sha256(weights)
+    if not (folder / WEIGHTS).is_file() or not (folder / 'adapter_config.json').is_file():
+        raise _no_adapter(str(folder))
+    return sha256(folder / WEIGHTS)
+
+
+def _no_adapter(folder: str, why: str = '') -> ConfigError:
+    said = f'{folder[:200]!r} holds no adapter{why}'
+    hint = f'Name a folder with adapter_config.json and {WEIGHTS}.'
+    return ConfigError(said, [FieldError(loc='adapter', msg=said)], hint=hint)
 
 
 def keep_subject(session: Session, wanted: CalibrationSubjectTable) -> CalibrationSubjectTable:

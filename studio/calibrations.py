@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from pydantic import ValidationError
 from sqlmodel import col, select
 
 from studio.adapters import Adapters
@@ -175,14 +174,17 @@ class Calibrations:
         with self._database.read() as session:
             return rates_of(session, ids, subject)
 
-    def forecast(self, ids: Sequence[str], who: Who) -> tuple[Forecast, Subject | None, dict[str, PassRate]]:
-        """The forecast for tasks and a model, whose attempts it rests on, and what is known of each task."""
+    def known(self, ids: Iterable[str], who: Who) -> tuple[Subject | None, dict[str, PassRate]]:
+        """Whose attempts say most of a model, and what they say of documents; nothing where there were none."""
         try:
             subject = self.nearest(who)
-        except (RlvrError, ValidationError):  # a model that is not there has attempted nothing
+        except RlvrError:  # a model that is not there has attempted nothing
             subject = None
-        rates = self.rates(ids, subject.key) if subject is not None else {}
-        return Forecast(ids, rates), subject, rates
+        return subject, self.rates(ids, subject.key) if subject is not None else {}
+
+    def forecast(self, ids: Sequence[str], who: Who) -> Forecast:
+        """The forecast for tasks that a model is trained on."""
+        return Forecast(ids, self.known(ids, who)[1])
 
     def seconds(self, who: Who) -> float | None:
         """What one attempt of this model took before, whatever the sampling; ``None`` where none is known."""

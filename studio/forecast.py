@@ -15,6 +15,7 @@ from typing import Final
 
 from studio.pass_rates import PassRate, Tier
 from trainer.config import BOUNDS
+from trainer.statistics import gradient_share, wilson
 
 LEAST, MOST = (int(bound) for bound in BOUNDS['num_generations'])
 ENOUGH: Final = 0.95
@@ -60,7 +61,7 @@ class Forecast:
             self._kinds[id] = tuple(sorted(rate.rewards.items()))
         self.tiers: Mapping[Tier, int] = tiers
         self.attempts = (min(attempts), max(attempts)) if attempts else (0, 0)
-        sizes = Counter(self._kinds.values())
+        self._counts = sizes = Counter(self._kinds.values())
         self._shares = {size: {kind: live_share(dict(kind), size) for kind in sizes} for size in range(LEAST, MOST + 1)}
         self._totals = {
             size: sum(shares[kind] * count for kind, count in sizes.items()) / len(self._kinds)
@@ -76,6 +77,21 @@ class Forecast:
     def total(self, size: int) -> float | None:
         """Share of groups with a gradient over all measured tasks; ``None`` where none was."""
         return self._totals.get(min(MOST, max(LEAST, size)))
+
+    def interval(self, size: int) -> tuple[float, float] | None:
+        """About 95 %: how far the total may be off because each task was attempted a few times only.
+
+        The intervals of the tasks are combined by recovering their variances (MOVER, doi 10.1002/sim.3095).
+        """
+        total = self.total(size)
+        if total is None:
+            return None
+        below = above = 0.0
+        for kind, count in self._counts.items():
+            share, (low, high) = live_share(dict(kind), size), share_interval(dict(kind), size)
+            below += count * (share - min(share, low)) ** 2
+            above += count * (max(share, high) - share) ** 2
+        return max(0.0, total - below**0.5 / self.known), min(1.0, total + above**0.5 / self.known)
 
     def share(self, id: str, size: int) -> float | None:
         """The same for one task."""
@@ -103,6 +119,13 @@ def live_share(rewards: Mapping[str, int], size: int) -> float:
     """Share of groups of ``size`` attempts whose rewards differ, where each reward is earned as often as observed."""
     total = sum(rewards.values())
     return 1.0 - sum((count / total) ** size for count in rewards.values()) if total else 0.0
+
+
+def share_interval(rewards: Mapping[str, int], size: int) -> tuple[float, float]:
+    """Bounds of ``live_share`` (95 %), from the interval of how often the most frequent reward is earned."""
+    low, high = wilson(max(rewards.values(), default=0), sum(rewards.values()))
+    ends = [gradient_share(rate, size) for rate in (low, high)]
+    return min(ends), gradient_share(0.5, size) if low <= 0.5 <= high else max(ends)
 
 
 def reward_key(reward: float) -> str:

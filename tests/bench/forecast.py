@@ -61,7 +61,7 @@ def compare(home: Path, *, tasks: int, attempts: int, steps: int, seed: int = 1)
         studio.calibrations.start(ids, Who(model='starter'), k=attempts)
         job = studio.calibrations.wait()
         assert job is not None and job.state == 'done', job
-        forecast, _, _ = studio.calibrations.forecast(ids, Who(model='starter'))
+        forecast = studio.calibrations.forecast(ids, Who(model='starter'))
         expected = forecast.total(GROUP)
         assert expected is not None
         measured = time.monotonic()
@@ -115,6 +115,8 @@ def main() -> int:
     print(f'{options.tasks} tasks x {options.attempts} attempts in {result.seconds[0]:.0f} s: {tiers}')
     print(f'{options.steps} steps, {result.groups} groups, in {result.seconds[1]:.0f} s')
     print(f'groups with a gradient: forecast {result.expected:.3f}, found {result.found:.3f}, {result.apart:.3f} apart')
+    if bounds := result.forecast.interval(GROUP):
+        print(f'95% interval of the forecast: {bounds[0]:.3f} to {bounds[1]:.3f}')
     if suggestion := result.forecast.suggestion:
         print(f'suggested group size {suggestion.size}: {suggestion.share:.3f} of {suggestion.most:.3f} with 16')
     return int(result.apart > BAR)

@@ -130,6 +130,8 @@ def test_what_cannot_be_started_says_why_and_stores_nothing(make: Make, document
     with pytest.raises(ConfigError, match='holds no adapter') as refused:
         service.start([id], Who(model='starter', adapter=str(tmp_path)))
     assert refused.value.fields[0].loc == 'adapter'
+    with pytest.raises(ConfigError, match='holds no adapter'):
+        service.start([id], Who(model='starter', adapter='a\0b'))
     assert service.job() is None and service.subjects() == ()
     assert service.start([id, draft], STARTER).skipped == 1
     with pytest.raises(AlreadyCalibrating):

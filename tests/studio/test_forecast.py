@@ -34,6 +34,19 @@ def test_tasks_and_total() -> None:
     assert forecast.share('b', 8) == 0.0 and forecast.share('f', 8) is None
 
 
+def test_the_interval_of_the_total_narrows_with_tasks_and_attempts() -> None:
+    few = Forecast('ab', {'a': rate(2, 8), 'b': rate(0, 8)})
+    many = Forecast('ab', {'a': rate(16, 64), 'b': rate(0, 64)})
+    (low, high), (inner_low, inner_high) = few.interval(8) or (0, 0), many.interval(8) or (0, 0)
+    total = few.total(8)
+    assert total is not None and low <= inner_low <= total <= inner_high <= high
+    assert high - low > 2 * (inner_high - inner_low)
+    ids = [str(number) for number in range(200)]
+    wide = Forecast(ids, {id: rate(int(id) % 2 * 2, 8) for id in ids}).interval(8)
+    assert wide is not None and wide[1] - wide[0] < (high - low) / 5
+    assert Forecast('a', {}).interval(8) is None
+
+
 def test_the_suggested_size_is_the_smallest_that_is_enough() -> None:
     even = Forecast('a', {'a': rate(4, 8)}).suggestion
     assert even is not None and (even.size, round(even.share, 3)) == (6, 0.969)

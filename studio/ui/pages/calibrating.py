@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import run, ui
+from pydantic import ValidationError
 
 from studio.calibration_views import MAX_ATTEMPTS, USUAL_ATTEMPTS, JobView, Who
 from studio.ui import theme
@@ -68,9 +69,9 @@ class _Dialog:
         self._tokens = who.tokens
         self._beside: ui.switch | None = None
         with opened_dialog(f'Calibrate {plural(len(ids), "task")}', text=TEXT, size='mid') as dialog:
-            with ui.element('div').classes('vs vs-3 w-full mt-3'):
+            with ui.element('div').classes('who-fields'):
                 self._draw_who(who)
-                with ui.element('div').classes('cfg'):
+                with ui.element('div').classes('two-fields'):
                     self._draw_numbers(who)
             with ui.element('div').classes('est-line').props('role=status'):
                 self._counted = Text(classes='num')
@@ -125,17 +126,21 @@ class _Dialog:
         self._adapter.set_options(self._adapters_of(str(self._model.value or '')), value='')
         await self._reckon()
 
-    @property
-    def _who(self) -> Who:
+    def _who(self) -> Who | None:
+        """Who is to attempt the tasks; ``None`` where the form does not say, which is shown."""
         adapter = str(self._adapter.value or '')
         is_known = adapter in self._adapters
-        return Who(
-            model=str(self._model.value or '').strip(),
-            adapter='' if is_known else adapter.strip(),
-            adapter_id=adapter if is_known else None,
-            temperature=self._heat.value or None,
-            tokens=self._tokens,
-        )
+        try:
+            return Who(
+                model=str(self._model.value or '').strip(),
+                adapter='' if is_known else adapter.strip(),
+                adapter_id=adapter if is_known else None,
+                temperature=self._heat.value,
+                tokens=self._tokens,
+            )
+        except ValidationError:
+            self._heat_field.show_error('Above 0, at most 5')
+            return None
 
     @property
     def _attempts(self) -> int:
@@ -145,18 +150,22 @@ class _Dialog:
         """Say how many attempts there will be, and what they took before."""
         total = len(self._ids) * self._attempts
         self._counted.set_text(f'{len(self._ids):,} × {self._attempts} = {plural(total, "attempt")}')  # noqa: RUF001
-        for field in (self._model_field, self._adapter_field, self._k_field):
+        for field in (self._model_field, self._adapter_field, self._k_field, self._heat_field):
             field.show_error('')
-        each = await run.io_bound(self._studio.calibrations.seconds, self._who)
+        who = self._who()
+        each = None if who is None else await run.io_bound(self._studio.calibrations.seconds, who)
         self._time.set_text('Time not known yet' if each is None else f'about {duration(each * total)}')
 
     async def _start(self) -> None:
+        who = self._who()
+        if who is None:
+            return
         self._go.disable('Starting')
         try:
             job = await run.io_bound(
                 self._studio.calibrations.start,
                 self._ids,
-                self._who,
+                who,
                 k=self._attempts,
                 beside_runs=self._beside is not None and bool(self._beside.value),
             )

@@ -148,6 +148,8 @@ class Signal:
         low, high = self._forecast.attempts
         each = f'{low} attempts' if low == high else f'{low} to {high} attempts'
         words = f'From {each} a task with {self._subject.title}'
+        if (bounds := self._forecast.interval(self._size)) is not None:
+            Text(f'{bounds[0]:.0%} to {bounds[1]:.0%}, 95% interval', classes='hint num')
         if self._subject.key and not self._samples_alike:
             words += '; this run samples otherwise'
         Text(words, classes='hint')
@@ -248,7 +250,7 @@ def _read(
     studio: Studio, ids: Sequence[str], train: Sequence[str], who: Who
 ) -> tuple[Forecast, Subject | None, dict[str, PassRate]]:
     """Forecast the tasks that are trained on; the rates are of all."""
-    _, subject, rates = studio.calibrations.forecast(ids, who)
+    subject, rates = studio.calibrations.known(ids, who)
     return Forecast(train, rates), subject, rates
 
 
