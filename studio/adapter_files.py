@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import zipfile
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from studio.adapter_views import AdapterFile
-from studio.results import readable_evaluation
 from trainer.checkpoints import sha256
+from trainer.errors import RunFolderError
+from trainer.evaluation import Stage, read_evaluation
 from trainer.model_card import write_model_card
 from trainer.proof import EXPECTED
 from trainer.runfolder import RunFolder
 
 WEIGHTS: Final = 'adapter_model.safetensors'
 CONFIG: Final = 'adapter_config.json'
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -61,10 +64,8 @@ def gather(run: RunFolder, root: Path, id: str, *, fallback_step: int) -> Iterat
                     shutil.copy2(path, staging / 'proof' / path.name)
         gathered = describe(staging, place, fallback_step=fallback_step)
         gathered.provable = provable
-        gathered.before, gathered.after = (
-            view.model_dump(mode='json') if view is not None else None
-            for view in (readable_evaluation(run.path, stage) for stage in ('before', 'after'))
-        )
+        gathered.lineage = _completed(gathered.lineage, run)
+        gathered.before, gathered.after = _measured(run.path, 'before'), _measured(run.path, 'after')
         yield gathered
 
 
@@ -135,6 +136,30 @@ def pack(folder: Path, target: Path) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return target
+
+
+def _measured(run: Path, stage: Stage) -> dict[str, Any] | None:
+    try:
+        found = read_evaluation(run, stage)
+    except RunFolderError as error:  # a damaged file must not hide the adapter
+        _log.warning('%s', error)
+        return None
+    return found.model_dump(mode='json') if found is not None else None
+
+
+def _completed(lineage: dict[str, Any], run: RunFolder) -> dict[str, Any]:
+    """The lineage with what the run folder says where the file, of an earlier version, says nothing."""
+    config = run.config()
+    tasks = {'tasks': run.tasks(), 'held_out': run.held_out_tasks()}
+    known: dict[str, Any] = {
+        'run': {'id': config.id, 'name': config.name, 'training_type': config.training_type},
+        'cold_start': config.cold_start.model_dump(mode='json', by_alias=True) if config.cold_start else None,
+        **{
+            key: [{'id': task.id, 'title': task.title, 'version': task.version, 'hash': task.hash} for task in some]
+            for key, some in tasks.items()
+        },
+    }
+    return {**known, **lineage}
 
 
 def _take(source: str, target: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from studio.results import EvaluationView
+from trainer.evaluation import Evaluation
 from trainer.proof import ProofResult
 from trainer.validation import Document
 
@@ -55,8 +55,8 @@ class AdapterVersionView(Document):
     notes: str
     lineage: dict[str, Any]
     files: tuple[AdapterFile, ...]
-    before: EvaluationView | None
-    after: EvaluationView | None
+    before: Evaluation | None
+    after: Evaluation | None
     proof: ProofView
     created_at: datetime
     path: str

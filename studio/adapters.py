@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -35,12 +36,12 @@ from studio.adapter_rows import (
 )
 from studio.adapter_views import AdapterVersionView, Comparison, Imported, NamedAdapter, ProofView
 from studio.document_views import NotFound
-from studio.results import EvaluationView
 from studio.run_views import StillActive
 from studio.store.database import Database
 from studio.store.ids import is_id, new_id
 from studio.store.tables import AdapterTable, AdapterVersionTable, RunTable
 from trainer.errors import ConfigError, FieldError, RlvrError, StoreError
+from trainer.evaluation import Evaluation
 from trainer.events import FINAL_STATES
 from trainer.proof import ProofResult
 from trainer.runfolder import RunFolder
@@ -83,6 +84,23 @@ class Adapters:
         with self._database.read() as session:
             live = col(AdapterVersionTable.deleted_at).is_(None)
             return session.exec(select(func.count()).select_from(AdapterVersionTable).where(live)).one()
+
+    def stamp(self) -> Hashable:
+        """A value that is another one when a version came, went, was renamed or got on with its proof. Quick."""
+        with self._database.read() as session:
+            query = (
+                select(
+                    AdapterVersionTable.id,
+                    AdapterTable.name,
+                    AdapterVersionTable.number,
+                    AdapterVersionTable.proof_state,
+                    AdapterVersionTable.proof_asked_at,
+                )
+                .join(AdapterTable, col(AdapterVersionTable.adapter_id) == col(AdapterTable.id))
+                .where(col(AdapterVersionTable.deleted_at).is_(None))
+                .order_by(AdapterVersionTable.id)
+            )
+            return tuple(tuple(row) for row in session.exec(query).all())
 
     def get(self, id: str) -> AdapterVersionView:
         """A version by its id."""
@@ -278,8 +296,8 @@ class Adapters:
             notes=row.notes,
             lineage=row.lineage,
             files=tuple(row.files),
-            before=EvaluationView.model_validate(row.before) if row.before else None,
-            after=EvaluationView.model_validate(row.after) if row.after else None,
+            before=Evaluation.model_validate(row.before) if row.before else None,
+            after=Evaluation.model_validate(row.after) if row.after else None,
             proof=ProofView.model_validate({**(row.proof or {}), 'state': row.proof_state}),
             created_at=row.created_at,
             path=str((self._folder / row.id / 'files').resolve()),

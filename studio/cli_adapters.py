@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from studio.cli_options import Home, Json
+from studio.cli_options import Home, Json, Unsafe
 
 adapters_app = typer.Typer(
     help='The adapters of the studio: list, import, export, delete, prove.', no_args_is_help=True
@@ -69,10 +69,11 @@ def adapters_delete(
 def adapters_prove(
     adapter: Annotated[str, typer.Argument(metavar='ADAPTER|DIR', help='An adapter as above, or a run folder.')],
     base: Annotated[str, typer.Option(help='The base model, where it is not where it was.')] = '',
+    unsafe: Unsafe = False,
     home: Home = None,
     json: Json = False,
 ) -> None:
     """Prove in a fresh process that an adapter behaves as in training. Exit 1 when it does not."""
     from studio.commands.adapters import adapters_prove
 
-    raise typer.Exit(adapters_prove(adapter, base=base, home=home, as_json=json))
+    raise typer.Exit(adapters_prove(adapter, base=base, unsafe=unsafe, home=home, as_json=json))

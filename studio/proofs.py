@@ -39,7 +39,7 @@ class Proofs:
         self._database = database
         self._adapters = adapters
         self._runs = runs
-        self._home = settings.home
+        self._settings = settings
         self._jobs = SideJobs()
         self._lock = threading.Lock()
         self._job: SideJobView | None = None
@@ -123,7 +123,13 @@ class Proofs:
             self._set(row.id, ('running',), 'error', {'reason': f'{error.message}. {error.hint}'.strip()})
 
     def _arguments(self, row: AdapterVersionTable, folder: Path) -> list[str]:
-        arguments = ['--adapter', str(folder.with_name('files').resolve()), '--home', str(self._home.resolve())]
+        arguments = [
+            '--adapter',
+            str(folder.with_name('files').resolve()),
+            '--home',
+            str(self._settings.home.resolve()),
+        ]
+        arguments += ['--isolation', self._settings.sandbox]
         arguments += ['--expected', str((folder / EXPECTED).resolve())]
         arguments += ['--held-out', str((folder / 'heldout.jsonl').resolve())]
         return [*arguments, '--base', str((row.proof or {}).get('base') or '')]

@@ -1,31 +1,25 @@
-"""What runs leave: adapters with their evaluations, and the zip a user takes away."""
+"""What one run left: its adapter as it lies in the run folder, with its evaluations, and a zip of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
-from pydantic import ValidationError
-from sqlalchemy import func
-from sqlmodel import col, select
-
+from studio.adapter_files import pack
 from studio.document_views import NotFound
 from studio.store.database import Database
 from studio.store.tables import RunTable
 from trainer.errors import RunFolderError
 from trainer.evaluation import Evaluation as EvaluationView
-from trainer.evaluation import TaskResult
+from trainer.evaluation import Stage, TaskResult, read_evaluation
 from trainer.runfolder import RunFolder
 from trainer.validation import Document
 
-__all__ = ['AdapterView', 'EvaluationView', 'Results', 'TaskResult', 'read_evaluation', 'readable_evaluation']
+__all__ = ['AdapterView', 'EvaluationView', 'Results', 'TaskResult']
 
-Stage = Literal['before', 'after']
 _log = logging.getLogger(__name__)
 
 
@@ -51,20 +45,6 @@ class Results:
         self._database = database
         self._folder = folder
 
-    def adapters(self) -> list[AdapterView]:
-        """Every adapter, newest first."""
-        with self._database.read() as session:
-            rows = session.exec(
-                select(RunTable).where(col(RunTable.has_adapter)).order_by(col(RunTable.created_at).desc())
-            ).all()
-        return [view for row in rows if (view := self._view(row)) is not None]
-
-    def count(self) -> int:
-        """How many runs have an adapter."""
-        with self._database.read() as session:
-            query = select(func.count()).select_from(RunTable).where(col(RunTable.has_adapter))
-            return session.exec(query).one()
-
     def adapter(self, run_id: str) -> AdapterView:
         """The adapter of a run."""
         with self._database.read() as session:
@@ -82,18 +62,7 @@ class Results:
         """A zip of the adapter in PEFT layout, made once per state of its files and then kept."""
         view = self.adapter(run_id)
         folder = Path(view.path)
-        files = sorted(path for path in folder.rglob('*') if path.is_file())
-        target = folder.parent / f'adapter-{run_id}.zip'
-        newest = max(path.stat().st_mtime for path in files)
-        if target.exists() and target.stat().st_mtime >= newest:
-            return target
-        partial = target.with_suffix('.partial')
-        # Stored, not deflated: weights do not shrink, and a large adapter is ready in seconds.
-        with zipfile.ZipFile(partial, 'w', zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for path in files:
-                archive.write(path, path.relative_to(folder))
-        partial.replace(target)
-        return target
+        return pack(folder, folder.parent / f'adapter-{run_id}.zip')
 
     def _view(self, row: RunTable) -> AdapterView | None:
         folder = RunFolder(self._folder / row.id)
@@ -108,25 +77,14 @@ class Results:
             model=row.model,
             size=sum(path.stat().st_size for path in files),
             created_at=datetime.fromtimestamp(weights.stat().st_mtime, UTC),
-            before=readable_evaluation(folder.path, 'before'),
-            after=readable_evaluation(folder.path, 'after'),
+            before=_readable(folder.path, 'before'),
+            after=_readable(folder.path, 'after'),
             sha256=_sha256(weights),
             path=str(folder.adapter.resolve()),
         )
 
 
-def read_evaluation(run: Path, stage: Stage) -> EvaluationView | None:
-    """The evaluation in a run folder; ``None`` until it was measured. Raises ``RunFolderError`` where it is damaged."""
-    path = run / f'evaluation-{stage}.json'
-    try:
-        return EvaluationView.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        raise RunFolderError(f'{path.name} of run {run.name} cannot be read: {error}') from None
-
-
-def readable_evaluation(run: Path, stage: Stage) -> EvaluationView | None:
+def _readable(run: Path, stage: Stage) -> EvaluationView | None:
     """As ``read_evaluation``; a damaged file must not hide the adapter, nor the adapters of other runs."""
     try:
         return read_evaluation(run, stage)

@@ -91,7 +91,6 @@ def record_behaviour(run: Run, policy: Any, held_out: Evaluation | None, *, base
             engine=plan.engine,
             processes=run.team.size,
             packages=tuple(run.config.settings.rl.pip_packages),
-            isolation=run.config.isolation,
         ),
         rewards=rewards,
     )

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from trainer.errors import RunFolderError
 from trainer.validation import Document
+
+Stage = Literal['before', 'after']
 
 
 class TaskResult(Document):
@@ -40,3 +48,14 @@ class Evaluation(Document):
     def n(self) -> int:
         """Number of tasks."""
         return len(self.tasks)
+
+
+def read_evaluation(run: Path, stage: Stage) -> Evaluation | None:
+    """The evaluation in a run folder; ``None`` until it was measured. Raises ``RunFolderError`` where it is damaged."""
+    path = run / f'evaluation-{stage}.json'
+    try:
+        return Evaluation.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise RunFolderError(f'{path.name} of run {run.name} cannot be read: {error}') from None

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from trainer.config import Plan, RunConfig
-from trainer.errors import ConfigError
-from trainer.evaluation import Evaluation
+from trainer.errors import ConfigError, RunFolderError
+from trainer.evaluation import Evaluation, Stage, read_evaluation
 from trainer.events import Metrics, read_events
 from trainer.models import ModelInfo, find_model
 from trainer.plots import curve_svg, success_svg
@@ -25,7 +25,7 @@ HELD_OUT: Final = 'held_out/success'
 def write_model_card(run: RunFolder, folder: Path) -> None:
     """Write README.md and its plots into the adapter in ``folder``; what the run did not measure is left out."""
     config, plan = run.config(), _plan(run)
-    before, after = (_evaluation(run, stage) for stage in ('before', 'after'))
+    before, after = _evaluation(run, 'before'), _evaluation(run, 'after')
     lineage = _object(folder / 'lineage.json')
     series = _series(run)
     plots = folder / PLOTS
@@ -156,10 +156,10 @@ def _series(run: RunFolder) -> dict[str, dict[int, float]]:
     return found
 
 
-def _evaluation(run: RunFolder, stage: str) -> Evaluation | None:
+def _evaluation(run: RunFolder, stage: Stage) -> Evaluation | None:
     try:
-        return Evaluation.model_validate_json((run.path / f'evaluation-{stage}.json').read_bytes())
-    except (FileNotFoundError, ValidationError):  # not measured, or damaged: the card says less
+        return read_evaluation(run.path, stage)
+    except RunFolderError:  # damaged: the card says less
         return None
 
 

@@ -11,10 +11,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 from peft import PeftModel
@@ -33,9 +33,11 @@ from trainer.manifest import read_manifest
 from trainer.models import ModelInfo, find_model
 from trainer.policy import load_tokenizer, without_warnings
 from trainer.proof import LOGIT_TOLERANCE, VERDICT_TOLERANCE, Agreement, Expectation, Precision, ProofResult
+from trainer.requirements import parse_requirements
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
+from trainer.sandbox import Isolation
 from trainer.sandbox.python_env import package_environment
 from trainer.task import TaskFile
 
@@ -51,9 +53,12 @@ def prove(
     *,
     home: Path,
     base: str = '',
+    isolation: Isolation = 'bubblewrap',
     report: side_work.Reporter | None = None,
 ) -> ProofResult:
     """Compare an adapter with what was recorded of it. ``base`` names the base model where it has moved.
+
+    The isolation is the caller's to choose: what was recorded may come from another machine.
 
     Raises ``ConfigError`` where base or adapter cannot be loaded: then nothing was found out.
     """
@@ -75,7 +80,9 @@ def prove(
         problems.append(f'A logit differs by {off:.3g}, more than {tolerance:g}')
     verdicts = None
     if expected.rewards is not None and held_out:
-        now = _attempt_again(policy, tokenizer, expected, held_out, home, say)
+        # Recorded packages may come from another machine: names alone, as in the settings of a run.
+        python = package_environment(home, parse_requirements(expected.sampling.packages))
+        now = _attempt_again(policy, tokenizer, expected, held_out, lambda: TfcodeEnv(home, isolation, python), say)
         verdicts, differing = agreement(expected, now)
         problems += differing
     return ProofResult(
@@ -136,12 +143,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument('--held-out', type=Path)
     parser.add_argument('--base', default='')
     parser.add_argument('--home', type=Path, required=True)
+    parser.add_argument('--isolation', choices=get_args(Isolation), default='bubblewrap')
     options = parser.parse_args(arguments)
 
     def work(report: side_work.Reporter) -> Mapping[str, Any]:
         expected = read_expectation(options.expected)
         held_out = read_manifest(options.held_out) if options.held_out and options.held_out.is_file() else []
-        done = prove(options.adapter, expected, held_out, home=options.home, base=options.base, report=report)
+        done = prove(
+            options.adapter,
+            expected,
+            held_out,
+            home=options.home,
+            base=options.base,
+            isolation=options.isolation,
+            report=report,
+        )
         return done.model_dump(mode='json')
 
     return side_work.run(work)
@@ -223,17 +239,16 @@ def _changed_base(checksum: str, expected: Expectation) -> list[str]:
 
 
 def _attempt_again(
-    policy: Any, tokenizer: Any, expected: Expectation, held_out: Sequence[TaskFile], home: Path, say: Any
+    policy: Any,
+    tokenizer: Any,
+    expected: Expectation,
+    held_out: Sequence[TaskFile],
+    environment: Callable[[], TfcodeEnv],
+    say: Callable[..., None],
 ) -> Evaluation:
     sampling = expected.sampling
     limits = EpisodeLimits(sampling.tokens, sampling.turns, sampling.temperature, sampling.answer_tokens)
-    python = package_environment(home, sampling.packages)
-    player = Player(
-        Chat(tokenizer),
-        open_engine('plain', policy, tokenizer),
-        limits,
-        lambda: TfcodeEnv(home, sampling.isolation, python),
-    )
+    player = Player(Chat(tokenizer), open_engine('plain', policy, tokenizer), limits, environment)
     total = sampling.k * len(held_out)
     done = 0
 

@@ -11,7 +11,6 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from trainer.sandbox import Isolation
 from trainer.validation import Document
 
 Precision = Literal['float32', 'float16', 'bfloat16']
@@ -50,7 +49,6 @@ class Sampling(Document):
     engine: str
     processes: int = 1
     packages: tuple[str, ...] = ()
-    isolation: Isolation = 'bubblewrap'
 
     @property
     def exact(self) -> bool:

@@ -15,7 +15,7 @@ import typer
 
 from studio.adapter_views import AdapterVersionView
 from studio.adapters import Adapters
-from studio.commands.output import print_json, print_table, say, settings
+from studio.commands.output import isolation, print_json, print_table, say, settings
 from studio.side_jobs import SideJobs, SideJobView
 from studio.store.database import Database
 from trainer.errors import ConfigError, FieldError
@@ -94,7 +94,7 @@ def adapters_delete(adapter: str, *, yes: bool, home: Path | None, as_json: bool
         typer.echo(f'{version.label} is deleted, {_size(freed)} are free')
 
 
-def adapters_prove(adapter: str, *, base: str, home: Path | None, as_json: bool) -> int:
+def adapters_prove(adapter: str, *, base: str, unsafe: bool, home: Path | None, as_json: bool) -> int:
     """Prove a version, or the adapter in a run folder; 0 where it behaves as in training, 1 where it does not."""
     configured = settings(home=home)
     with _adapters(home) as adapters:
@@ -102,7 +102,8 @@ def adapters_prove(adapter: str, *, base: str, home: Path | None, as_json: bool)
         folder, proof = _of_folder(Path(adapter)) if version is None else _of_version(adapters, version)
     arguments = ['--adapter', str(folder.resolve()), '--expected', str((proof / EXPECTED).resolve())]
     arguments += ['--held-out', str((proof / 'heldout.jsonl').resolve()), '--base', base]
-    job = _follow([*arguments, '--home', str(configured.home.resolve())])
+    arguments += ['--home', str(configured.home.resolve()), '--isolation', isolation(unsafe=unsafe)]
+    job = _follow(arguments)
     if job.state == 'cancelled':
         return 130
     if job.state != 'done':

@@ -196,7 +196,7 @@ def _facts(studio: Studio) -> Facts:
     active = studio.runs.active()
     return Facts(
         tasks=studio.documents.count(),
-        adapters=studio.results.count(),
+        adapters=studio.adapters.count(),
         live='' if active is None else (f'{active.step}/{active.total}' if active.total else active.state),
         sandbox=sandbox_badge(studio.sandbox.report),
     )

@@ -21,7 +21,6 @@ from studio.ui.components.charts import View
 from studio.ui.components.transcript import diff_lines, spoken
 from studio.ui.components.wording import ago, duration, signed, size
 from studio.ui.pages import PAGES
-from studio.ui.pages.adapters import load_snippet
 from studio.ui.pages.launch_form import changed_settings, read_packages
 from studio.ui.pages.launch_tasks import TaskChoice
 from studio.ui.pages.run_parts import advice, conditions
@@ -144,8 +143,15 @@ async def test_adapters_show_where_they_come_from(user: User, studio: Studio) ->
     await user.open(f'/adapters?run={run.id}')
     for text in (run.name, 'LoRA rank 16', 'Lineage', '6 tasks, 4 held out', 'adapter_model.safetensors', '1.8 MB'):
         await see(user, text)
-    snippet = load_snippet(studio.results.adapter(run.id))
-    compile(snippet, 'snippet', 'exec')
+    for text in ('Held-out success', 'Use it', 'Not proven', 'Its run recorded nothing to compare with', 'Notes'):
+        await see(user, text)
+    version = studio.adapters.find(run.id)
+    await user.open(f'/adapters/{version.id}')
+    await see(user, version.label)
+    await user.open('/adapters/01ARZ3NDEKTSV4RRFFQ69G5FAV')
+    await see(user, 'There is no such adapter')
+    await user.open(f'/adapters/{version.id}/compare/{version.id}')
+    await see(user, 'Nothing that is recorded.')
 
 
 async def test_the_launch_page_plans_before_anything_starts(user: User, studio: Studio) -> None:

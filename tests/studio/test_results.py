@@ -33,7 +33,7 @@ def test_an_adapter_names_its_run_and_its_measurements(studio_with_run: tuple[St
     studio, run_id = studio_with_run
     folder = studio.runs.folder(run_id)
     (folder.path / 'evaluation-after.json').write_text(json.dumps(MEASURED), encoding='utf-8')
-    (view,) = studio.results.adapters()
+    view = studio.results.adapter(run_id)
     assert (view.run_id, view.model, view.step, view.before) == (run_id, 'starter', 1, None)
     assert view.after is not None and (view.after.mean, view.after.n) == (0.5, 1)
     assert view.sha256 == hashlib.sha256(b'weights').hexdigest()
@@ -60,7 +60,6 @@ def test_a_run_without_an_adapter_says_so(open_studio: Open) -> None:
     studio = open_studio(watch=False)
     with pytest.raises(NotFound, match='no adapter'):
         studio.results.zip(new_run(studio).id)
-    assert studio.results.adapters() == []
 
 
 def test_a_damaged_evaluation_is_named(studio_with_run: tuple[Studio, str]) -> None:

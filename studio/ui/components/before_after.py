@@ -40,20 +40,28 @@ def before_after(
     after: Share | None,
     pairs: Sequence[Pair],
     *,
+    how: str = '',
+    before_name: str = 'base model',
+    after_name: str = '',
     folded: bool = False,
     on_open: Callable[[str], Any] | None = None,
 ) -> None:
-    """Draw the card. ``on_open(task)`` is called for a click on a task's name; ``folded`` hides the tasks at first."""
+    """Draw the card. ``on_open(task)`` is called for a click on a task's name; ``folded`` hides the tasks at first.
+
+    ``how`` says how often and how each task was attempted; the names are those of the two that were measured.
+    """
     with panel('Held-out success') as head:
         with head:
-            Text(f'{plural(len(pairs), "task")} never trained on', classes='t3 t-small hide-s')
+            words = f'{plural(len(pairs), "task")} never trained on'
+            Text(f'{words}, {how}' if how else words, classes='t3 t-small hide-s ell')
             spacer()
             _legend('c6', 'before')
             _legend('c1', 'after')
+            _interval_legend()
         with ui.element('div').classes('ba'):
-            _total('Before, base model', before, 't2')
+            _total(f'Before, {before_name}', before, 't2')
             Icon('arrow-right', 'ic-l t3')
-            _total('After training', after, '')
+            _total(f'After, {after_name}' if after_name else 'After training', after, '')
             if before and after and before.mean is not None and after.mean is not None:
                 ui.element('span').classes('vsep')
                 _change(after.mean - before.mean, pairs)
@@ -63,6 +71,7 @@ def before_after(
             with ui.element('div').classes('pairs'):
                 for pair in pairs:
                     _pair(pair, on_open)
+                _axis()
 
 
 def bars_svg(before: Share | None, after: Share | None) -> str:
@@ -135,6 +144,15 @@ def _pair(pair: Pair, on_open: Callable[[str], Any] | None) -> None:
             Text(f' of {attempts}', classes='t3')
 
 
+def _axis() -> None:
+    with ui.element('div').classes('axr').props('aria-hidden=true'):
+        ui.element('span')
+        with ui.element('span').classes('axl'):
+            for share in (0, 0.25, 0.5, 0.75, 1):
+                Text(f'{share:g}', 'i').style(f'left: {100 * share:g}%')
+        ui.element('span')
+
+
 def _any(pair: Pair) -> bool:
     return pair.before is not None or pair.after is not None
 
@@ -143,3 +161,14 @@ def _legend(color: str, name: str) -> None:
     with ui.element('span').classes('leg'):
         ui.element('i').classes('sq').style(f'--k: var(--{color})')
         Text(name)
+
+
+def _interval_legend() -> None:
+    with ui.element('span').classes('leg hide-s'):
+        ui.html(
+            '<svg width="14" height="9" aria-hidden="true">'
+            '<path d="M1 4.5H13" stroke="var(--text-2)" stroke-width="1.5"/>'
+            '<rect x="5.5" y="0.5" width="3" height="8" rx="1" fill="var(--text-2)"/></svg>',
+            sanitize=False,
+        )
+        Text('mean, 95% interval')

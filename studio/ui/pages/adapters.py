@@ -1,237 +1,212 @@
-"""The adapters that runs left: held-out success before and after, where each comes from, its files, how to load it."""
+"""The adapters: names and versions at the left, one version at the right; files dropped anywhere are brought in.
+
+What goes on (a proof that is made, an adapter that a run has just left) is seen by looking at the store every second.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import run as background
 from nicegui import ui
 
-from studio.results import AdapterView
-from studio.run_views import RunTask, RunView
-from studio.ui.components.before_after import before_after
+from studio.adapter_views import AdapterVersionView, Imported, NamedAdapter
+from studio.document_views import NotFound
+from studio.run_views import RunView
+from studio.side_jobs import SideJobView
+from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
-from studio.ui.components.panel import panel, search_box
-from studio.ui.components.wording import ago, plural, signed, size
+from studio.ui.components.wording import size
 from studio.ui.layout import Shell
-from studio.ui.pages.run_parts import pairs, share
-from studio.ui.theme import toast
-from trainer.errors import ConfigError
-from trainer.models import find_model
+from studio.ui.pages import adapter_actions as actions
+from studio.ui.pages.adapter_import import FORMATS, AdapterUpload
+from studio.ui.pages.adapter_list import AdapterList, seal
+from studio.ui.pages.adapter_parts import files_panel, held_out_panel, lineage_panel, notes_panel
+from studio.ui.pages.adapter_proof import ProofPanel
+from studio.ui.pages.adapter_use import use_panel
 
 if TYPE_CHECKING:
     from studio.services import Studio
 
+POLL_S: Final = 1.0
+
 
 @dataclass(frozen=True)
-class Details:
-    """What the right side shows beside the adapter itself: its run, its tasks, its files with their checksums."""
+class Seen:
+    """What the page shows: every name, the version that is open, and its run where it is still there."""
 
-    run: RunView
-    tasks: tuple[RunTask, ...]
-    files: tuple[tuple[str, int, str], ...]
-    rank: int | None
+    named: tuple[NamedAdapter, ...]
+    version: AdapterVersionView | None
+    run: RunView | None
+    stamp: Hashable
+
+    @property
+    def count(self) -> int:
+        """How many versions there are."""
+        return sum(len(adapter.versions) for adapter in self.named)
 
 
-async def page(shell: Shell, run: str = '') -> None:
-    """Draw the page; ``run`` picks an adapter."""
-    adapters = await background.io_bound(shell.studio.results.adapters)
-    if adapters is None:
+async def page(shell: Shell, version_id: str = '', run: str = '') -> None:
+    """Draw the page; ``version_id`` opens a version, ``run`` the newest one that a run left."""
+    seen = await background.io_bound(_read, shell.studio, version_id or run)
+    if seen is None:
         return
-    with shell.topbar('Adapters'):
-        Text(f'{len(adapters):,}', classes='t3 num')
-    if not adapters:
+    with shell.topbar('Adapters', main=seen.version.label if seen.version else ''):
+        count = Text(f'{seen.count:,}', classes='t3 num')
+        spacer()
+        imported = Button('Import', icon='upload')
+        compared = Button('Compare versions', icon='git-compare')
+    drawn = Page(shell.studio, seen, count)
+    imported.on('click', js_handler=drawn.upload.pick)
+    compared.on('click', drawn.compare, args=[])
+    compared.off('' if seen.count > 1 else 'There are no two versions to compare')
+    if (version_id or run) and seen.version is None:
+        theme.toast('There is no such adapter', 'warn', detail='It may have been deleted in another tab.')
+
+
+class Page:
+    """What one tab shows below the top bar."""
+
+    def __init__(self, studio: Studio, seen: Seen, count: Text) -> None:
+        self._studio, self._seen, self._count = studio, seen, count
+        self._proof: ProofPanel | None = None
+        self._list: AdapterList | None = None
+        with ui.element('div').classes('ad') as root:
+            self.upload = AdapterUpload(studio, self._brought_in)
+            root.props['data-drop'] = self.upload.drop_target
+            if not seen.named:
+                root.classes('none')
+                self._empty()
+                return
+            self._side = ui.element('aside').classes('vl').props('aria-label="Adapters"')
+            self._fill_list()
+            with ui.element('div').classes('det'):
+                if seen.version is None:
+                    Text('This adapter is not here any more.', 'div', 't3 pad')
+                    return
+                self._head = ui.element('div').classes('dh')
+                self._fill_head(seen.version)
+                self._cards(seen.version)
+        ui.timer(POLL_S, self._look)
+
+    def compare(self) -> None:
+        """Ask which versions to put beside each other."""
+        if self._seen.version is not None:
+            actions.compare(self._seen.named, self._seen.version)
+
+    def _empty(self) -> None:
         with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
             Icon('layers', 'ic-l')
-            Text('No adapters yet. A run leaves one when it ends.')
-            Button('New run', icon='plus', on_click=lambda: ui.navigate.to('/train'))
-        return
-    chosen = next((adapter for adapter in adapters if adapter.run_id == run), adapters[0])
-    details = await background.io_bound(read_details, shell.studio, chosen)
-    with ui.element('div').classes('ad'):
-        _list(adapters, chosen)
-        if details is not None:
-            _detail(shell.studio, chosen, details)
+            Text('No adapters yet', 'h2', 'w6')
+            Text('A run leaves one when it ends: a new version, proven against its training.', 'p', 't2')
+            Text(f'Or drop the adapter of somebody else here. {FORMATS}', 'p', 't3 t-small')
+            with ui.element('div').classes('hs').style('justify-content: center; gap: 8px; margin-top: 8px'):
+                Button('New run', icon='plus', kind='pri', on_click=lambda: ui.navigate.to('/train'))
+                Button('Import an adapter', icon='upload').on('click', js_handler=self.upload.pick)
 
+    def _fill_list(self) -> None:
+        self._side.clear()
+        chosen = self._seen.version.id if self._seen.version else ''
+        with self._side:
+            self._list = AdapterList(self._seen.named, chosen)
 
-def read_details(studio: Studio, adapter: AdapterView) -> Details:
-    """Read what lies beside an adapter."""
-    folder = Path(adapter.path)
-    files = tuple(
-        (str(path.relative_to(folder)), path.stat().st_size, _sha256(path, adapter))
-        for path in sorted(folder.rglob('*'))
-        if path.is_file()
-    )
-    return Details(
-        run=studio.runs.get(adapter.run_id), tasks=studio.runs.tasks(adapter.run_id), files=files, rank=_rank(folder)
-    )
-
-
-def load_snippet(adapter: AdapterView) -> str:
-    """Python that loads base and adapter with transformers and peft."""
-    try:
-        source = find_model(adapter.model).source
-    except ConfigError:
-        source = adapter.model
-    return (
-        'from peft import PeftModel\n'
-        'from transformers import AutoModelForCausalLM, AutoTokenizer\n'
-        '\n'
-        f'base = {source!r}\n'
-        f'adapter = {adapter.path!r}\n'
-        'tokenizer = AutoTokenizer.from_pretrained(base)\n'
-        "model = AutoModelForCausalLM.from_pretrained(base, dtype='auto')\n"
-        'model = PeftModel.from_pretrained(model, adapter).eval()\n'
-    )
-
-
-def _list(adapters: list[AdapterView], chosen: AdapterView) -> None:
-    with ui.element('aside').classes('vl').props('aria-label="Adapters"'):
-        search_box('Find an adapter', '', lambda text: find(text))
-        rows: list[tuple[str, ui.element]] = []
-        for adapter in adapters:
-            with ui.element('a').classes('vi') as row:
-                row.props['href'] = f'/adapters?run={adapter.run_id}'
-                if adapter.run_id == chosen.run_id:
-                    row.props['aria-current'] = 'true'
-                Text(adapter.name, classes='dn ell').props['title'] = adapter.name
-                after = adapter.after
-                Text('' if after is None or after.mean is None else f'{after.mean:.2f}', classes='sc')
-                Text(f'Step {adapter.step:,} · {size(adapter.size)} · {ago(adapter.created_at)}', classes='mt ell')
-            rows.append((adapter.name.casefold(), row))
-        none = Text('None fits.', 'div', 't3 t-small pad')
-        none.set_visibility(False)
-
-        def find(text: str) -> None:
-            hits = [(row, all(word in name for word in text.casefold().split())) for name, row in rows]
-            for row, hit in hits:
-                row.set_visibility(hit)
-            none.set_visibility(not any(hit for _, hit in hits))
-
-
-def _detail(studio: Studio, adapter: AdapterView, details: Details) -> None:
-    with ui.element('div').classes('det'):
-        with ui.element('div').classes('dh'):
-            Text(adapter.name, 'h2')
-            if details.rank is not None:
-                chip(f'LoRA rank {details.rank}', 'z-lg')
-            chip(size(adapter.size), 'z-lg num')
-            chip(f'step {adapter.step:,}', 'z-lg num')
+    def _fill_head(self, version: AdapterVersionView) -> None:
+        self._head.clear()
+        with self._head:
+            Text(version.label, 'h2')
+            if version.rank is not None:
+                chip(f'LoRA rank {version.rank}', 'z-lg')
+            chip(size(version.size), 'z-lg num hide-s')
+            seal(version)
             spacer()
-            with ui.element('a').classes('btn pri').props(f'href="/adapters/{adapter.run_id}/download" download'):
+            with ui.element('a').classes('btn pri') as link:
+                link.props['href'] = f'/adapters/{version.id}/download'
+                link.props('download')
                 Icon('download')
                 Text('Download')
+            with Button(icon='ellipsis', kind='icn', label='More'), ui.menu().classes('menu').props('auto-close'):
+                self._item('Rename…', 'pencil', lambda: actions.rename(self._studio, version, self._again))
+                self._item('Move to another name…', 'arrow-up-right', lambda: self._move(version))
+                self._item('Delete…', 'trash-2', lambda: self._delete(version), 'c-bad')
+
+    def _item(self, text: str, icon: str, on_click: Callable[[], Any], kind: str = '') -> None:
+        with ui.menu_item(on_click=on_click).classes(f'mi {kind}'):
+            Icon(icon, 'ic-s')
+            Text(text)
+
+    def _cards(self, version: AdapterVersionView) -> None:
         with ui.element('div').classes('dg'):
             with ui.element('div'):
-                _held_out(studio, adapter)
-                _snippet(adapter)
+                held_out_panel(self._studio, version, self._seen.run)
+                use_panel(self._studio, version.id)
             with ui.element('div'):
-                _lineage(adapter, details)
-                _files(adapter, details)
+                self._proof = ProofPanel(self._studio, version, self._again)
+                lineage_panel(version, self._seen.run)
+                notes_panel(version, self._annotate)
+                files_panel(version)
+
+    def _move(self, version: AdapterVersionView) -> None:
+        names = [adapter.name for adapter in self._seen.named]
+        actions.move(self._studio, version, names, self._again)
+
+    async def _delete(self, version: AdapterVersionView) -> None:
+        async def gone() -> None:
+            ui.navigate.to('/adapters')
+
+        await actions.delete(self._studio, version, gone)
+
+    async def _annotate(self, text: str) -> None:
+        if self._seen.version is not None:
+            await background.io_bound(self._studio.adapters.annotate, self._seen.version.id, text)
+
+    async def _brought_in(self, done: Imported) -> None:
+        ui.navigate.to(f'/adapters/{done.version.id}')
+
+    async def _again(self) -> None:
+        """Read everything anew and draw what differs."""
+        await self._look()
+
+    async def _look(self) -> None:
+        chosen = self._seen.version.id if self._seen.version else ''
+        found = await background.io_bound(_look, self._studio, chosen, self._seen)
+        if found is None:
+            return
+        seen, job, waits_for = found
+        before, self._seen = self._seen, seen
+        if seen.named != before.named:
+            self._count.set_text(f'{seen.count:,}')
+            self._fill_list()
+        if seen.version is not None and self._proof is not None:
+            if before.version is None or _shown(seen.version) != _shown(before.version):
+                self._fill_head(seen.version)
+                self._proof.refresh(seen.version)
+            self._proof.progress(job, waits_for)
 
 
-def _held_out(studio: Studio, adapter: AdapterView) -> None:
-    if adapter.before is None and adapter.after is None:
-        with panel('Held-out success'):
-            Text('Not measured: the run had no held-out tasks.', 'div', 't3 t-small pad')
-        return
-
-    async def open_task(task: str) -> None:
-        rows = await background.io_bound(studio.runs.rollouts, adapter.run_id, task=task, stage='after', limit=1)
-        if rows:
-            ui.navigate.to(f'/runs/{adapter.run_id}/rollouts/{rows[0].id}')
-        else:
-            toast('The attempts at this task were not recorded', 'warn')
-
-    found = pairs(adapter.before, adapter.after)
-    before_after(share(adapter.before), share(adapter.after), found, on_open=open_task)
+def _shown(version: AdapterVersionView) -> tuple[object, ...]:
+    return version.label, version.proof
 
 
-def _snippet(adapter: AdapterView) -> None:
-    text = load_snippet(adapter)
-    with panel('Load with transformers and peft', icon='code') as head:
-        with head:
-            spacer()
-            Button(icon='copy', kind='gho icn sm', label='Copy the code', on_click=_copier(text))
-        with ui.element('div').classes('cmd').props('tabindex=0 role=region aria-label="Code that loads the adapter"'):
-            Text(text, 'div', 'code')
+def _look(studio: Studio, chosen: str, seen: Seen) -> tuple[Seen, SideJobView | None, str]:
+    """What there is now, read anew only where something has changed."""
+    same = studio.adapters.stamp() == seen.stamp
+    return seen if same else _read(studio, chosen), studio.proofs.progress(chosen), studio.proofs.waits_for()
 
 
-def _lineage(adapter: AdapterView, details: Details) -> None:
-    try:
-        model = find_model(adapter.model).title
-    except ConfigError:
-        model = adapter.model
-    trained = [task for task in details.tasks if task.role == 'train']
-    held_out = len(details.tasks) - len(trained)
-    with panel('Lineage', icon='git-branch'), ui.element('ol').classes('lin'):
-        _node('box', model, f'base model · {adapter.model}')
-        versions = ', '.join(sorted({f'v{task.version}' for task in trained if task.version}))
-        _node(
-            'list-checks',
-            f'{plural(len(trained), "task")}, {held_out} held out',
-            f'frozen copies{f", {versions}" if versions else ""}',
-        )
-        _node('activity', details.run.name, f'GRPO, {plural(details.run.step, "step")}', href=f'/runs/{adapter.run_id}')
-        gain = ''
-        if adapter.before and adapter.after and adapter.before.mean is not None and adapter.after.mean is not None:
-            gain = f' · held-out {signed(adapter.after.mean - adapter.before.mean)}'
-        _node('layers', f'Adapter at step {adapter.step:,}', f'{ago(adapter.created_at)}{gain}', current=True)
-
-
-def _node(icon: str, title: str, text: str, *, href: str = '', current: bool = False) -> None:
-    with ui.element('li'):
-        with ui.element('span').classes('nd cur' if current else 'nd'):
-            Icon(icon)
-        with ui.element('span').classes('vs vs-0'):
-            if href:
-                with ui.element('a').classes('w5 ell').props(f'href="{href}"'):
-                    Text(title)
-            else:
-                Text(title, 'b', 'w5 ell')
-            Text(text, classes='t3 t-micro ell').props['title'] = text
-        if current:
-            chip('this one', 'acc')
-
-
-def _files(adapter: AdapterView, details: Details) -> None:
-    with panel('Files', icon='folder') as head:
-        with head:
-            spacer()
-            Text(size(adapter.size), classes='t3 t-small num')
-        with ui.element('dl').classes('pp'):
-            for name, count, digest in details.files:
-                Text(name, 'dt', 'mono')
-                Text(size(count), 'dd')
-                with ui.element('dd').classes('sha mono'):
-                    Text(f'sha256 {digest[:12]}…{digest[-6:]}').props['title'] = digest
-                    copy = _copier(digest)
-                    Button(icon='copy', kind='gho icn xs', label=f'Copy the checksum of {name}', on_click=copy)
-
-
-def _copier(text: str) -> Callable[[], None]:
-    def copy() -> None:
-        ui.clipboard.write(text)
-        toast('Copied')
-
-    return copy
-
-
-def _sha256(path: Path, adapter: AdapterView) -> str:
-    if path.name == 'adapter_model.safetensors':
-        return adapter.sha256
-    with path.open('rb') as file:
-        return hashlib.file_digest(file, 'sha256').hexdigest()
-
-
-def _rank(folder: Path) -> int | None:
-    try:
-        rank = json.loads((folder / 'adapter_config.json').read_text(encoding='utf-8')).get('r')
-    except (OSError, ValueError):  # no PEFT config: nothing to say about the rank
-        return None
-    return rank if isinstance(rank, int) else None
+def _read(studio: Studio, asked: str) -> Seen:
+    """What there is now; nothing asked for opens the newest version."""
+    studio.adapters.keep_up()
+    stamp = studio.adapters.stamp()
+    named = tuple(studio.adapters.list())
+    versions = [version for adapter in named for version in adapter.versions]
+    fitting = [version for version in versions if asked in (version.id, version.run_id)] if asked else versions
+    version = max(fitting, key=lambda one: (one.created_at, one.number), default=None)
+    run = None
+    if version is not None and version.run_id:
+        try:
+            run = studio.runs.get(version.run_id)
+        except NotFound:  # deleted since; the version stays
+            run = None
+    return Seen(named, version, run, stamp)
