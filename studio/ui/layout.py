@@ -205,9 +205,17 @@ def _facts(studio: Studio) -> Facts:
 def _find(studio: Studio, text: str) -> list[tuple[str, list[Command]]]:
     tasks = studio.documents.list(DocumentQuery(search=text, per_page=8)).rows
     runs = studio.runs.list(RunQuery(search=text, per_page=5)).rows if text else ()
+    words = text.casefold().split()
+    adapters = [
+        version
+        for named in (studio.adapters.list() if text else ())
+        for version in named.versions
+        if all(word in version.label.casefold() for word in words)
+    ]
     return [
         ('Tasks', [Command(row.title.strip() or 'Untitled task', 'file-text', f'/tasks/{row.id}') for row in tasks]),
         ('Runs', [Command(found.name, 'activity', f'/runs/{found.id}') for found in runs]),
+        ('Adapters', [Command(one.label, 'layers', f'/adapters/{one.id}') for one in adapters[:5]]),
     ]
 
 
