@@ -15,6 +15,8 @@ from trainer import __version__
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from studio.services import Studio
     from studio.settings import Settings
 
@@ -27,6 +29,8 @@ def run(settings: Settings) -> None:
     os.environ['NICEGUI_STORAGE_PATH'] = str(settings.home / 'browser')
     from nicegui import app, ui
 
+    from studio.api.app import KEYED, PATHS, build
+    from studio.login import Login
     from studio.security import is_loopback, protect
     from studio.services import Studio
     from studio.ui import layout, theme
@@ -37,15 +41,16 @@ def run(settings: Settings) -> None:
     studio.claim()
     app.on_startup(studio.start)
     app.on_shutdown(studio.stop)
-    protect(app, settings)
+    login, api = Login(settings), build(studio)
+    apart: dict[str, ASGIApp] = dict.fromkeys(PATHS, api)
+    doors = () if is_loopback(settings.host) else ('login', 'logout')
+    protect(app, settings, {**apart, **dict.fromkeys(doors, login.app())}, {*KEYED, *doors}, login)
     theme.serve_assets()
     _add_routes(studio)
     add_workspace_routes(studio)
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if not is_loopback(settings.host):
-        sys.stderr.write(
-            f'Warning: the studio listens on {settings.host}. Whoever can reach this machine can run code on it.\n'
-        )
+        sys.stderr.write(_warning(settings))
     ui.run(
         lambda: layout.root(studio, PAGES),
         host=settings.host,
@@ -83,6 +88,16 @@ def claim_port(host: str, port: int) -> None:
             ) from error
 
 
+def _warning(settings: Settings) -> str:
+    """What listening beyond this machine means. The token is shown to people only: a log is no place for it."""
+    token = settings.login_token if sys.stderr.isatty() else 'printed by `rlvr keys login`'
+    return (
+        f'Warning: the studio listens on {settings.host}. Who logs in can run code on this machine, and nothing on the '
+        f'way is encrypted: on a network you do not trust, use an SSH tunnel or a proxy with TLS.\n'
+        f'Token to log in: {token}\n'
+    )
+
+
 def _somebody_stayed(record: logging.LogRecord) -> bool:
     """Leave out what Starlette reports, with a traceback, when a browser goes away in the middle of a request."""
     error = record.exc_info[1] if record.exc_info else None
@@ -100,13 +115,16 @@ def _add_routes(studio: Studio) -> None:
     def healthz() -> dict[str, str]:
         return {'status': 'ok', 'version': __version__}
 
-    @app.get('/adapters/{run_id}/download')
-    def download_adapter(run_id: str) -> FileResponse:
+    @app.get('/adapters/{id}/download')
+    def download_adapter(id: str) -> FileResponse:
+        """The adapter of this id, or the newest that the run of this id left."""
         try:
-            path = studio.results.zip(run_id)
+            studio.adapters.keep_up()
+            version = studio.adapters.find(id)
+            path = studio.adapters.zip(version.id)
         except RlvrError as error:
             raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
-        return FileResponse(path, filename=path.name, media_type='application/zip')
+        return FileResponse(path, filename=f'{version.file_name}.zip', media_type='application/zip')
 
     @app.get('/runs/{run_id}/trainer.log')
     def show_log(run_id: str) -> StreamingResponse:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 from authoring import check, checker_code, new_task, prompt, run_tool, status, stored, until_stored
 from live_server import Server
@@ -25,10 +25,11 @@ SCRIPT_TEXT = '# ok 🔄 é 漢\nx = 1\n'
 
 
 def test_the_first_page_is_there_soon(server: Server, page: Page) -> None:
-    # On a machine of one's own it takes a second; one with more to do than cores to do it gets the time that takes.
-    assert server.started_in_s < 3 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     page.goto(server.url)
     expect(page.get_by_role('heading', level=1, name='Tasks')).to_be_visible()
+    # Processor time: a machine with more to do than cores to do it takes longer by the clock.
+    spent = psutil.Process(server.process.pid).cpu_times()
+    assert spent.user + spent.system < 3
 
 
 def test_a_blank_task_is_written_dry_run_and_published(server: Server, page: Page) -> None:
@@ -135,7 +136,7 @@ def test_a_lost_connection_loses_no_key(server: Server, page: Page) -> None:
     page.keyboard.type('during ')
     expect(page.locator('#popup')).to_be_visible()
     page.context.set_offline(False)
-    expect(page.locator('#popup')).to_be_hidden(timeout=20_000)
+    expect(page.locator('#popup')).to_be_hidden(timeout=60_000)
     page.keyboard.type('after')
     until_stored(server, task_id, prompt='before during after')
     assert page.evaluate('window.mark') == 1
@@ -216,6 +217,7 @@ def test_keys_search_and_hostile_titles(server: Server, page: Page) -> None:
     page.keyboard.press('Escape')
     expect(page.locator('.q-dialog__inner')).to_have_count(0)
     page.keyboard.press('Control+k')
+    expect(page.get_by_role('combobox', name='Do something')).to_be_focused()
     page.keyboard.type('onerror')
     page.get_by_role('option', name=hostile).click()
     expect(prompt(page)).to_have_value(hostile)
@@ -293,7 +295,7 @@ def test_other_hosts_and_origins_are_refused(server: Server, browser: Any) -> No
     answer = request.get(
         f'{server.url}/_nicegui_ws/socket.io/?EIO=4&transport=polling', headers={'Origin': 'http://evil.example'}
     )
-    assert answer.status == 400
-    assert request.get(server.url).headers['content-security-policy'] == "frame-ancestors 'none'"
+    assert answer.status == 403
+    assert "frame-ancestors 'none'" in request.get(server.url).headers['content-security-policy']
     assert request.get(f'{server.url}/adapters/none/download').status == 404
     context.close()
