@@ -1,4 +1,4 @@
-"""Meters of this machine while a run works: CPU, memory, GPUs, and what the trainer's processes hold.
+"""Meters of this machine while runs work: CPU, memory, GPUs, and what the trainer's processes hold.
 
 The studio takes them, every few seconds and once for all tabs: the trainer has better things to do, and the process
 that waits for it is kept too small to know how. They are stored as series of the run, so that a finished one still
@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 import psutil
 import pynvml
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from studio import metric_blocks
 from studio.store.database import Database
@@ -68,39 +68,44 @@ class Machine:
 
 
 class Meters:
-    """Samples while a run is active; ``sample`` may be called as often as one likes."""
+    """Samples while runs are active; ``sample`` may be called as often as one likes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._gpus = Gpus()
         self._sampled_at = -SAMPLE_S
-        self._step = _Step()
-        self._latest: tuple[str, Machine] | None = None
+        self._steps: dict[str, _Step] = {}
+        self._latest: dict[str, Machine] = {}
 
     def latest(self, run_id: str) -> Machine | None:
         """The newest sample while this run works."""
-        found = self._latest
-        return found[1] if found is not None and found[0] == run_id else None
+        return self._latest.get(run_id)
 
     def sample(self) -> None:
-        """Take a sample if it is time to, and store the mean over the run's current step. Raises ``Busy``."""
+        """Take a sample if it is time to, and store the mean over each run's current step. Raises ``Busy``."""
         if time.monotonic() - self._sampled_at < SAMPLE_S:
             return
         self._sampled_at = time.monotonic()
         with self._database.read() as session:
-            slot = session.exec(select(SlotTable)).first()
-            row = session.get(RunTable, slot.run_id) if slot else None
-        if row is None or row.pid is None:
-            self._latest = None
+            slots = select(RunTable).join(SlotTable, col(SlotTable.run_id) == col(RunTable.id))
+            rows = {row.id: row for row in session.exec(slots).all() if row.pid is not None}
+        self._steps = {id: step for id, step in self._steps.items() if id in rows}
+        if not rows:
+            self._latest = {}
             return
-        machine = read_machine(row.pid, self._gpus)
-        self._latest = (row.id, machine)
-        if (row.id, row.step) != (self._step.run_id, self._step.step):
-            self._step = _Step(row.id, row.step)
-        means = self._step.add(machine.values())
+        machine = read_machine(self._gpus)
+        latest: dict[str, Machine] = {}
+        means: dict[str, dict[str, float]] = {}
+        for id, row in rows.items():
+            latest[id] = replace(machine, trainer=tree_bytes(row.pid))
+            if id not in self._steps or self._steps[id].step != row.step:
+                self._steps[id] = _Step(row.step)
+            means[id] = self._steps[id].add(latest[id].values())
+        self._latest = latest
         with self._database.write() as session:
-            if session.get(RunTable, row.id) is not None:
-                _store(session, row.id, row.step, means)
+            for id, row in rows.items():
+                if session.get(RunTable, id) is not None:
+                    _store(session, id, row.step, means[id])
 
     def close(self) -> None:
         """Let go of the GPU driver."""
@@ -142,15 +147,15 @@ class Gpus:
         return True
 
 
-def read_machine(pid: int, gpus: Gpus) -> Machine:
-    """Read every meter now; ``pid`` is the trainer's process."""
+def read_machine(gpus: Gpus) -> Machine:
+    """Read every meter of the machine now; what a trainer holds is left open."""
     memory = psutil.virtual_memory()
     return Machine(
         cpu=psutil.cpu_percent() / 100,
         cores=psutil.cpu_count() or 1,
         used=memory.total - memory.available,
         total=memory.total,
-        trainer=_tree_bytes(pid),
+        trainer=None,
         gpus=gpus.read(),
     )
 
@@ -159,8 +164,7 @@ def read_machine(pid: int, gpus: Gpus) -> Machine:
 class _Step:
     """Sums of the samples taken during one step of a run."""
 
-    run_id: str = ''
-    step: int = -1
+    step: int
     sums: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def add(self, values: dict[str, float]) -> dict[str, float]:
@@ -178,7 +182,8 @@ def _store(session: Session, run_id: str, step: int, means: dict[str, float]) ->
     metric_blocks.refresh(session, run_id, names, step, step)
 
 
-def _tree_bytes(pid: int) -> int | None:
+def tree_bytes(pid: int | None) -> int | None:
+    """Memory that a process and those below it hold; ``None`` where it has ended."""
     try:
         process = psutil.Process(pid)
         tree = [process, *process.children(recursive=True)]

@@ -115,15 +115,16 @@ class RolloutSearch:
         return Hits(rows=tuple(hits), total=total, indexed=indexed, recorded=recorded)
 
     def keep_up(self) -> None:
-        """Index what the active run has written, a slice at a time; called again and again."""
+        """Index what the active runs have written, a slice of each at a time; called again and again."""
         if time.monotonic() - self._kept_up < KEEP_UP_S:
             return
         self._kept_up = time.monotonic()
         with self._database.read() as session:
-            slot = session.exec(select(SlotTable)).first()
-        if slot is not None and (self._folder / slot.run_id).is_dir():
-            with self._opened(slot.run_id) as index:
-                self._catch_up(index, slot.run_id, SLICE_S)
+            active = session.exec(select(SlotTable.run_id)).all()
+        for run_id in active:
+            if (self._folder / run_id).is_dir():
+                with self._opened(run_id) as index:
+                    self._catch_up(index, run_id, SLICE_S / len(active))
 
     @contextmanager
     def _opened(self, run_id: str) -> Iterator[sqlite3.Connection]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from nicegui import run as background
 from nicegui import ui
 
 from studio.document_views import NotFound
+from studio.final_workspaces import WorkspaceView
 from studio.run_views import RolloutRow, RunView
 from studio.ui.components.elements import Button, Icon, Text, chip, kbd, spacer
 from studio.ui.components.panel import facts, panel
@@ -17,6 +19,7 @@ from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.transcript import ENDINGS, changes_card, transcript, verdict_card
 from studio.ui.components.wording import plural, signed
 from studio.ui.layout import Shell
+from studio.ui.pages.rollout_workspace import workspace_card
 from studio.ui.pages.run_reading import token_limit
 from trainer.errors import RlvrError
 from trainer.recording import Rollout
@@ -50,6 +53,7 @@ class Group:
     checker: str
     steps: dict[int, int]
     limit: int | None
+    workspace: WorkspaceView
 
     @property
     def title(self) -> str:
@@ -85,6 +89,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
             _steps(group)
         spacer()
         task = f'/runs/{run_id}/tasks?task={group.rollout.task}'
+        Button('Re-grade', icon='history', kind='gho', on_click=lambda: ui.navigate.to(_again(group)))
         Button('Task', icon='file-text', kind='gho', on_click=lambda: ui.navigate.to(task))
     with ui.element('div').classes('ro'):
         with ui.element('div'):
@@ -99,6 +104,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
                 verdict_card(group.rollout.verdict, group.checker)
                 if group.rollout.changes:
                     changes_card(group.rollout.changes)
+                workspace_card(shell.studio, run_id, group.members[group.at].row.id, group.workspace)
 
 
 def read_group(studio: Studio, run_id: str, rollout_id: int) -> Group:
@@ -132,6 +138,7 @@ def read_group(studio: Studio, run_id: str, rollout_id: int) -> Group:
         checker=checker,
         steps={row.step: row.id for row in reversed(others)},
         limit=token_limit(studio, view),
+        workspace=studio.workspaces.view(run_id, rollout_id),
     )
 
 
@@ -291,6 +298,12 @@ def _fact(name: str, value: str) -> None:
     with ui.element('div'):
         Text(name, 'dt')
         Text(value, 'dd')
+
+
+def _again(group: Group) -> str:
+    """Where this group is graded again."""
+    ids = ','.join(str(member.row.id) for member in group.members)
+    return f'/runs/{group.run.id}/regrade?{urlencode({"task": group.rollout.task, "rollouts": ids})}'
 
 
 def _path(group: Group, rollout_id: int) -> str:

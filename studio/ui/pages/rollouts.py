@@ -76,7 +76,10 @@ async def page(
         return
     with shell.topbar('Rollouts', crumbs=[('Runs', '/runs'), (found.run.name, f'/runs/{run_id}')], main=found.run.name):
         Text(f'{found.hits.recorded:,}', classes='t3 num')
-    RolloutsScreen(shell, found, query)
+        spacer()
+        again = Button('Re-grade', icon='history', kind='gho')
+    screen = RolloutsScreen(shell, found, query)
+    again.on('click', lambda: ui.navigate.to(screen.regrade_path), args=[])
 
 
 def read_query(asked: dict[str, str]) -> SearchQuery:
@@ -118,6 +121,13 @@ class RolloutsScreen:
             self._none = Text('No rollout fits. Clear the search or a filter.', 'div', 't3 pad')
         self._show(found.hits)
         self._timer = ui.timer(0.5, self._refresh, active=not found.hits.is_complete)
+
+    @property
+    def regrade_path(self) -> str:
+        """Where the rollouts of the picked task and result are graded again."""
+        results = {'partial': 'not_passed', 'failed': 'not_passed'}.get(self._query.outcome, self._query.outcome)
+        asked = {name: value for name, value in (('task', self._query.task), ('results', results)) if value}
+        return f'/runs/{self._run.id}/regrade' + (f'?{urlencode(asked)}' if asked else '')
 
     def _draw_filters(self) -> None:
         query = self._query
