@@ -26,6 +26,7 @@ STYLES = (
     'css/studio-tasks.css',
     'css/studio-import.css',
     'css/studio-try.css',
+    'css/studio-regrade.css',
 )
 SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
 REPEAT_S = 60
