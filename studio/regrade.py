@@ -46,8 +46,8 @@ class Regrades:
     def choices(self, run_id: str) -> Choices:
         """What of a run can be graded again, and with which checkers."""
         rows = self._rollouts(run_id, Asked())
-        by_offset = {row.offset for row in rows}
-        kept = Counter(one.task for one in self._folder(run_id).all() if one.offset in by_offset)
+        of_offset = {row.offset: row.task for row in rows}
+        kept = Counter(of_offset[offset] for offset in self._folder(run_id).offsets() if offset in of_offset)
         now = self._library(run_id)
         tasks = tuple(self._choice(task, kept[task.id], now.get(task.id)) for task in self._frozen(run_id))
         return Choices(

@@ -8,6 +8,7 @@ what is unpacked goes through the same writer as everything that leaves a sandbo
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import zlib
@@ -117,6 +118,16 @@ class WorkspaceFolder:
                 continue
             if kept is not None:
                 yield kept
+
+    def offsets(self) -> Iterator[int]:
+        """Where the records of all that is kept begin: much quicker than ``all``, and nothing else is looked at."""
+        for name in self.names():
+            try:
+                offset = json.loads(_read(self.manifest(name), MAX_MANIFEST_BYTES)).get('offset')
+            except (OSError, ValueError, AttributeError, RecursionError):
+                continue
+            if isinstance(offset, int):
+                yield offset
 
     def get(self, name: str) -> KeptWorkspace | None:
         """One workspace; ``None`` where it is not kept, or not any more."""

@@ -279,6 +279,7 @@ def test_damaged_and_linked_files_are_refused(run: Path, tmp_path: Path, make: M
         folder.get(kept.name)
     assert folder.get('../../../etc/passwd') is None
     assert list(folder.all()) == []
+    assert list(folder.offsets()) == []
 
 
 def test_what_is_damaged_is_removed_when_a_run_goes_on(run: Path, make: Make) -> None:
