@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
@@ -16,6 +17,23 @@ PATIENCE_MS = 30_000
 def _patience() -> None:
     """Wait long enough for a machine with more to do than cores to do it; no test waits for a moment."""
     expect.set_options(timeout=PATIENCE_MS)
+
+
+def answering(page: Page) -> Page:
+    """The page, which is ready for clicks and keys whenever it has been opened or reloaded: sooner they are lost."""
+    page.set_default_timeout(PATIENCE_MS)
+    for name in ('goto', 'reload'):
+        setattr(page, name, _then_ready(page, getattr(page, name)))
+    return page
+
+
+def _then_ready(page: Page, move: Callable[..., Any]) -> Callable[..., Any]:
+    def moved(*args: Any, **options: Any) -> Any:
+        response = move(*args, **options)
+        page.wait_for_function('window.did_handshake', timeout=2 * PATIENCE_MS)
+        return response
+
+    return moved
 
 
 @pytest.fixture(scope='module')
@@ -48,8 +66,7 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
             scheme = 'dark' if dark else 'light'
             context = browser.new_context(viewport={'width': width, 'height': height}, color_scheme=scheme)
             contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
+        page = answering(context.new_page())
         page.on('pageerror', lambda error: complaints.append(str(error)))
         page.on('console', lambda message: complaints.append(message.text) if message.type == 'error' else None)
         page.on(

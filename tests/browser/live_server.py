@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
 
-SERVE = 'from studio.app import run; from studio.settings import Settings; run(Settings())'
+SERVE = """
+import studio.ui.theme as theme
+from studio.app import run
+from studio.settings import Settings
+theme.TOAST_S = theme.UNDO_S = 15.0  # who looks may be late
+run(Settings())
+"""
 CHROMIUM = '/usr/bin/chromium'
 ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking']
 

@@ -22,7 +22,6 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
 Show = Callable[[Page], None]
@@ -256,6 +255,7 @@ PLACES: dict[str, tuple[str, list[tuple[Show, str]]]] = {
     'runs': ('/runs', [(nothing, '')]),
     'run': ('/runs', [(run, ''), (rollouts, ''), (rollout, '')]),
     'adapters': ('/adapters', [(nothing, '')]),
+    'try it': ('/try', [(nothing, '')]),
     'models': ('/models', [(nothing, '')]),
     'settings': ('/settings', [(nothing, '')]),
     'no such page': ('/', [(no_such_page, '')]),
@@ -292,7 +292,7 @@ def test_axe_finds_nothing_serious_where_there_is_nothing(empty_server: Server, 
 # -------------------------------------------------------------------------------------------------------- by keys
 
 
-@pytest.mark.parametrize('name', ['library', 'editor', 'launch', 'run', 'adapters', 'settings'])
+@pytest.mark.parametrize('name', ['library', 'editor', 'launch', 'run', 'adapters', 'try it', 'settings'])
 def test_everything_fits_in_1024_px_and_at_200_percent(server: Server, tab: Page, name: str) -> None:
     path, shows = PLACES[name]
     tab.set_viewport_size({'width': 1024, 'height': 768})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from live_server import Server, start_server, stop_server
+from passing import watch_for
 from playwright.sync_api import Locator, Page, expect
 
 from studio.services import Studio
@@ -21,7 +22,7 @@ REFERENCE: dict[str, Any] = {
     'steps': [{'tool': 'run_command', 'args': {'command': 'echo granite > answer.txt'}}],
 }
 COMMANDS = {'Write the answer': 'grep -qx granite answer.txt', 'Anything goes': 'true', 'Never tried': 'test -s x.txt'}
-MADE_MS = 30_000
+MADE_MS = 90_000
 
 
 @pytest.fixture(scope='module')
@@ -71,8 +72,9 @@ def test_a_certificate_is_made_shown_and_goes_stale(server: Server, page: Page) 
     expect(card).to_contain_text('Uncertified')
     page.locator('body').click(position={'x': 700, 'y': 880})
     page.evaluate('document.activeElement.blur()')
+    said_so = watch_for(page, 'header [aria-busy=true]', 'Certifying')
     page.keyboard.press('c')
-    expect(page.locator('header [aria-busy=true]')).to_contain_text('Certifying')
+    said_so()
     expect(card).to_contain_text('Certified for v2', timeout=MADE_MS)
     expect(page.locator('header [aria-busy=true]')).to_have_count(0)
     for line in ('Untouched workspace fails0.00', 'Reference passes1.00', 'Repeats identical5/5'):
@@ -112,9 +114,9 @@ def test_what_stops_a_certificate_is_said_in_place(server: Server, page: Page) -
     expect(card).to_contain_text('Only a valid version can be certified')
     page.get_by_label('Prompt', exact=True).fill('Never tried.')
     expect(page.locator('.saved')).to_contain_text('Saved v1')
+    cancelled = watch_for(page, 'section[aria-label="Certificate"] button', 'Cancel', press=True)
     page.get_by_role('button', name='Certify now').click()
-    expect(card.get_by_role('button', name='Cancel')).to_be_visible()
-    card.get_by_role('button', name='Cancel').click()
+    cancelled()
     expect(card).to_contain_text('ancelled', timeout=MADE_MS)
     expect(card).to_contain_text('Uncertified')
 
@@ -124,16 +126,18 @@ def test_the_library_certifies_what_is_picked_and_a_run_asks(server: Server, pag
     row(page, 'Write the answer').locator('.q-checkbox').click()
     expect(page.locator('.bulk')).to_contain_text('1selected')
     page.evaluate('document.activeElement.blur()')
+    said_so = watch_for(page, '.bulk [aria-busy=true]', 'Certifying')
     page.keyboard.press('c')
-    expect(page.locator('.bulk [aria-busy=true]')).to_contain_text('Certifying')
+    said_so()
     expect(row(page, 'Write the answer').locator('.seal')).to_have_text('Certified', timeout=MADE_MS)
     page.goto(server.url + '/train')
     tasks = page.locator('section[aria-label="Tasks"]')
     expect(tasks).to_contain_text('1 certified')
     expect(tasks).to_contain_text('1 task has no certificate, 1 failed its certificate.')
     expect(tasks.locator('.note')).to_contain_text('Anything goes')
+    counted = watch_for(page, 'section[aria-label="Tasks"] .note', 'Certifying 1 of 2')
     tasks.get_by_role('button', name='Certify both').click()
-    expect(tasks.locator('.note')).to_contain_text('Certifying 1 of 2')
+    counted()
     expect(tasks).to_contain_text('2 tasks failed their certificates.', timeout=MADE_MS)
     tasks.get_by_role('button', name='Leave out').click()
     expect(tasks.locator('.note')).to_have_count(0)

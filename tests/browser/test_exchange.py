@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,10 @@ CHECKER = {'type': 'exit_code', 'config': {'command': 'grep -qx done out.txt'}}
 
 
 @pytest.fixture(autouse=True)
-def _patience(page: Page) -> Iterator[None]:
+def _patience(page: Page) -> None:
     """Wait long enough for a machine with more to do than cores to do it."""
     page.set_default_timeout(45_000)
     expect.set_options(timeout=45_000)
-    yield
-    expect.set_options(timeout=5_000)
 
 
 def task(title: str, prompt: str = 'Write done into out.txt.') -> dict[str, Any]:

@@ -16,11 +16,10 @@ from studio.settings import Settings
 from trainer.task import parse_task
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
 COUNT = 120
-MADE_MS = 30_000
+MADE_MS = 60_000
 
 
 @pytest.fixture(scope='module')
@@ -229,6 +228,7 @@ def test_the_palette_does_what_the_page_can_do(server: Server, page: Page) -> No
     expect(titles(page).nth(2)).to_be_focused()
 
     page.keyboard.press('Control+k')
+    expect(box).to_be_focused()
     page.keyboard.type('uncertified')
     page.keyboard.press('Enter')
     expect(page).to_have_url(re.compile('certificate=uncertified'))

@@ -29,6 +29,14 @@ services.LocalLauncher = functools.partial(
 {live_server.SERVE}
 """
 POINTS = 'document.querySelector(".hero .js-plotly-plot").data[1].x.length'
+AT_REST = """async () => {
+    const size = () => `${document.body.innerHTML.length} ${document.documentElement.scrollHeight}`;
+    for (let same = 0, left = 100, before = ''; same < 5 && left > 0; left--, same = size() === before ? same + 1 : 0) {
+        before = size();
+        await new Promise((done) => setTimeout(done, 100));
+    }
+}"""
+"""Waits until nothing has been drawn for half a second."""
 RANGE = 'document.querySelector(".hero .js-plotly-plot")._fullLayout.xaxis.range.map((x) => Math.round(x))'
 
 
@@ -282,5 +290,5 @@ def test_no_page_scrolls_sideways(server: Server, new_page: NewPage, dark: bool)
     hrefs = [link.get_attribute('href') or '' for link in page.locator('.runlist tbody a').all()]
     for path in ('/train', '/runs', '/adapters', *hrefs[:2]):
         ready(page, server, path)
-        page.wait_for_timeout(1500)
+        page.evaluate(AT_REST)
         assert page.evaluate('document.documentElement.scrollWidth') <= 1024, path
