@@ -14,6 +14,9 @@ from typing import Annotated, cast
 import typer
 
 from studio.cli_adapters import adapters_app
+from studio.cli_keys import keys_app
+from studio.cli_machine import EXAMPLES as DOCTOR_EXAMPLES
+from studio.cli_machine import doctor, models_app, sandbox_app
 from studio.cli_options import (
     Home,
     Json,
@@ -24,15 +27,13 @@ from studio.cli_options import (
     dtypes,
     examples,
     files,
-    isolations,
     models,
     solutions,
 )
-from studio.cli_runs import runs_app
 from studio.cli_regrade import EXAMPLES as REGRADE_EXAMPLES
 from studio.cli_regrade import regrade
+from studio.cli_runs import runs_app
 from studio.cli_tasks import tasks_app
-from studio.cli_keys import keys_app
 from trainer.errors import CheckerError, FieldsError, GenerationError, RlvrError, SandboxError, SandboxUnavailable
 
 # Errors in the command line itself; their common base has no public name.
@@ -50,8 +51,6 @@ app = typer.Typer(
         'rlvr --install-completion',
     ),
 )
-models_app = typer.Typer(help='Models a run may start from.', no_args_is_help=True)
-sandbox_app = typer.Typer(help='The isolation of model-written code.', no_args_is_help=True)
 app.add_typer(tasks_app, name='tasks')
 app.add_typer(adapters_app, name='adapters')
 app.add_typer(runs_app, name='runs')
@@ -59,6 +58,7 @@ app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
 app.add_typer(keys_app, name='keys')
 app.command(epilog=REGRADE_EXAMPLES)(regrade)
+app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 
 
 def main() -> None:
@@ -318,56 +318,6 @@ def merge(
     from studio.commands.merge import merge
 
     raise typer.Exit(merge(adapter, out=out, dtype=dtype, model=model, as_json=json))
-
-
-@app.command(epilog=examples('rlvr doctor', 'rlvr doctor --json'))
-def doctor(json: Json = False) -> None:
-    """Say what is missing on this machine and how to get it; exit 1 when something needed is."""
-    from studio.commands.machine import doctor
-
-    raise typer.Exit(doctor(as_json=json))
-
-
-@sandbox_app.command('probe', epilog=examples('rlvr sandbox probe', 'rlvr sandbox probe --isolation landlock'))
-def sandbox_probe(
-    unsafe_sandbox: Unsafe = False,
-    isolation: Annotated[
-        str,
-        typer.Option(
-            help='Kind: bubblewrap, landlock (weaker) or unsafe (none); without it, the one in force.',
-            autocompletion=isolations,
-        ),
-    ] = '',
-    json: Json = False,
-) -> None:
-    """Attack a sandbox and say what isolation is in force; exit 1 when it does not hold."""
-    from studio.commands.machine import sandbox_probe
-
-    raise typer.Exit(sandbox_probe('unsafe' if unsafe_sandbox else isolation, as_json=json))
-
-
-@models_app.command('list', epilog=examples('rlvr models list', 'rlvr models list --json'))
-def models_list(json: Json = False) -> None:
-    """List the bundled, local and eligible models."""
-    from studio.commands.machine import models_list
-
-    models_list(as_json=json)
-
-
-@models_app.command('check', epilog=examples('rlvr models check starter', 'rlvr models check ./my-model --json'))
-def models_check(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar='MODEL', help='An id of `rlvr models list`, a folder or owner/name.', autocompletion=models
-        ),
-    ],
-    json: Json = False,
-) -> None:
-    """Say whether a model can be trained on tools, from its tokenizer alone; exit 1 when it cannot."""
-    from studio.commands.machine import models_check
-
-    raise typer.Exit(models_check(model, as_json=json))
 
 
 def _failed(error: RlvrError, *, as_json: bool) -> int:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from studio.commands.grading import chosen_solution
 from studio.commands.output import isolation, one_task, print_json, print_table, say, settings
+from studio.commands.progress import counting
 from trainer.certify import Certificate, certify
 
 COLOURS: Final = {'certified': 'green', 'failed': 'red'}
@@ -26,17 +25,7 @@ def certify_task(
         others = tuple(one for one in file.solutions if one.kind != 'reference')
         file = file.model_copy(update={'solutions': (given.model_copy(update={'kind': 'reference'}), *others)})
     kind, python = isolation(unsafe=unsafe), settings().python(say)
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn('Certifying'),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn('{task.fields[now]}', markup=False),
-        console=console,
-        transient=True,
-        disable=as_json or not console.is_terminal,
-    ) as bar:
-        row = bar.add_task('', total=None, now='')
+    with counting('Certifying', quiet=as_json) as count:
         certificate = certify(
             file,
             home=settings().home,
@@ -44,7 +33,7 @@ def certify_task(
             environment=python,
             repeats=repeats,
             thorough=thorough,
-            on_progress=lambda done, total, name: bar.update(row, completed=done, total=total, now=name),
+            on_progress=count,
         )
     if as_json:
         print_json(_plain(certificate))

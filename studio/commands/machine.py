@@ -43,6 +43,7 @@ class Finding:
 
 def sandbox_probe(name: str, *, as_json: bool) -> int:
     """Measure a kind of isolation; 0 when it holds. Raises ``typer.BadParameter`` for an unknown name."""
+    from studio.commands.progress import working
     from trainer.sandbox import Isolation
     from trainer.sandbox.probe import probe
 
@@ -50,7 +51,8 @@ def sandbox_probe(name: str, *, as_json: bool) -> int:
     name = name or settings().sandbox
     if name not in kinds:
         raise typer.BadParameter(f'{name!r} is none of {", ".join(kinds)}', param_hint='--isolation')
-    report = probe(kinds[name])
+    with working('Trying to get out of a sandbox'):
+        report = probe(kinds[name])
     if as_json:
         print_json([row.model_dump(mode='json') for row in report.rows])
     else:
@@ -62,7 +64,10 @@ def sandbox_probe(name: str, *, as_json: bool) -> int:
 
 def doctor(*, as_json: bool) -> int:
     """Look at everything the studio needs; 0 when nothing needed is missing."""
-    findings = [_python(), *_packages(), _device(), _sandbox(), _starter(), *_data_folder()]
+    from studio.commands.progress import working
+
+    with working('Looking at this machine'):
+        findings = [_python(), *_packages(), _device(), _sandbox(), _starter(), *_data_folder()]
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -101,10 +106,12 @@ def models_list(*, as_json: bool) -> None:
 
 def models_check(model: str, *, as_json: bool) -> int:
     """Run the pre-flight of a model; 0 when it can be trained on tools."""
+    from studio.commands.progress import working
     from studio.launchers.local import child_environment
     from trainer.models import preflight
 
-    result = preflight(model, environment=child_environment(os.environ))
+    with working('Reading the tokenizer'):
+        result = preflight(model, environment=child_environment(os.environ))
     if as_json:
         print_json(result.model_dump(mode='json'))
     else:

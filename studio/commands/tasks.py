@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 import typer
 
 from studio.commands.output import print_json, print_table, say, settings
+from studio.commands.progress import counting
 from studio.documents import DocumentQuery, Documents
 from studio.exchange.formats import writer
 from studio.store.database import Database
@@ -64,7 +65,8 @@ def tasks_import(
         if dry_run:
             _show_plan(plan, as_json=as_json)
             return 2 if plan.count('refused') else 0
-        receipt = transfer.store(plan, conflicts=choice, publish=publish)
+        with counting('Importing', quiet=as_json) as count:
+            receipt = transfer.store(plan, conflicts=choice, publish=publish, on_progress=count)
     if as_json:
         print_json([stored.row.to_json(stored.result, stored.id) for stored in receipt.rows])
     else:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,8 +20,8 @@ from typing import Any, Final
 
 import typer
 
-from studio.commands.output import isolation, print_json, print_table, say, say_notes, settings
-from studio.commands.progress import Display
+from studio.commands.output import isolation, print_json, print_table, say, say_error, say_notes, settings
+from studio.commands.progress import Display, run_counted
 from studio.launchers.local import LocalLauncher, child_environment
 from studio.store.ids import new_id
 from trainer.config import ColdStart, RunConfig, Settings, parse_settings, resolve
@@ -96,7 +95,7 @@ def _run(folder: RunFolder, *, as_json: bool) -> int:
     state, reason = _follow(folder, LocalLauncher())
     if state == 'failed' or state == 'interrupted':
         say('\n'.join(folder.log_tail(20)))
-        say(f'The run {state}: {reason}', error=True)
+        say_error(f'The run {state}: {reason}', as_json=as_json)
     elif state == 'finished' and reason:
         say(reason[:1].upper() + reason[1:])
     summary = _summary(folder, state)
@@ -117,12 +116,11 @@ def evaluate(manifest: Path, *, model: str, adapter: Path | None, k: int, unsafe
         command += ['--adapter', str(adapter)] if adapter else []
         command += ['-k', str(k), '--home', str(settings().home.resolve()), '--isolation', isolation(unsafe=unsafe)]
         command += [part for line in settings().packages for part in ('--package', line)]
-        done = subprocess.run([*command, '--out', str(out)], env=child_environment(os.environ), check=False)
-        if done.returncode != 0 or not out.exists():
-            say(f'The evaluation failed (exit code {done.returncode})', error=True)
-            return 130 if done.returncode == -signal.SIGINT else 1
+        code = run_counted([*command, '--out', str(out)], 'Evaluating', environment=child_environment(os.environ))
+        if code != 0 or not out.exists():
+            say_error(f'The evaluation failed (exit code {code})', as_json=as_json)
+            return 130 if code == -signal.SIGINT else 1
         result = json.loads(out.read_text(encoding='utf-8'))
-    say('')
     if as_json:
         print_json({key: result[key] for key in ('mean', 'low', 'high', 'tasks')})
         return 0
