@@ -20,6 +20,7 @@ STYLES = (
     'css/quasar.css',
     'css/studio.css',
     'css/studio-runs.css',
+    'css/studio-adapters.css',
     'css/studio-launch.css',
     'css/studio-watch.css',
     'css/studio-editor.css',

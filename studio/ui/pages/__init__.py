@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from studio.ui.pages import (
+    adapter_compare,
     adapters,
     editor,
     launch,
@@ -36,6 +37,8 @@ PAGES: Final[dict[str, Callable[..., Any]]] = {
     '/runs/{run_id}/rollouts': rollouts.page,
     '/runs/{run_id}/rollouts/{rollout_id}': rollout.page,
     '/adapters': adapters.page,
+    '/adapters/{version_id}': adapters.page,
+    '/adapters/{a}/compare/{b}': adapter_compare.page,
     '/try': try_it.page,
     '/models': models.page,
     '/settings': settings.page,
