@@ -199,8 +199,14 @@ class Adapters:
         return compare(self.get(a), self.get(b))
 
     def sweep(self) -> None:
-        """Remove what a registration or an import that was cut short left behind."""
-        for path in self._folder.glob('.*.partial') if self._folder.is_dir() else ():
+        """Remove what a registration, an import or a deletion that was cut short left behind."""
+        if not self._folder.is_dir():
+            return
+        with self._database.read() as session:
+            gone = session.exec(
+                select(AdapterVersionTable.id).where(col(AdapterVersionTable.deleted_at).is_not(None))
+            ).all()
+        for path in (*self._folder.glob('.*.partial'), *(self._folder / id for id in gone)):
             shutil.rmtree(path, ignore_errors=True)
 
     def keep_up(self) -> int:
