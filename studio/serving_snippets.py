@@ -23,6 +23,8 @@ PARSERS: Final = (
     ('"parameters": ', 'llama3_json'),
 )
 """What a chat template writes tool calls with, and vLLM's parser for that."""
+UNKNOWN: Final = 'BASE_MODEL'
+"""Stands for the base model of an adapter that does not name it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def source_of(model: str) -> str:
     try:
         return find_model(model).source
     except ConfigError:
-        return model
+        return model or UNKNOWN
 
 
 def vllm_lora(model: str, adapter: Path, name: str) -> Snippet:

@@ -77,10 +77,14 @@ class Tryouts:
     def attend(self, model: str, adapter: str, page: str, alive: Callable[[], bool]) -> None:
         """Say that a page may use a pair; ``alive`` is asked now and then whether it is still there."""
         with self._lock:
-            for worker in self._workers.values():
-                worker.pages.pop(page, None)
-            if (worker := self._workers.get((model, adapter))) is not None:
-                worker.pages[page] = alive
+            for other in self._workers.values():
+                other.pages.pop(page, None)
+            if (worker := self._workers.get((model, adapter))) is None:
+                return
+            worker.pages[page] = alive
+            for id in worker.open:
+                if self._tries[id].phase != 'stopping':  # Somebody came back to it.
+                    self._tries[id].stop_at = None
 
     def warm(self, model: str, adapter: str) -> bool:
         """Whether the weights of a pair are in memory."""

@@ -12,16 +12,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from huggingface_hub import CommitOperationAdd, HfApi, constants, get_session
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError, OfflineModeIsEnabled
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
 from trainer import side_work
 from trainer.errors import ConfigError, FieldError
 
 ANSWER_S: Final = 15.0
+LOST: Final = cast('type[Exception]', HfHubHTTPError.__mro__[1])
+"""What the HTTP client of the hub's library raises where nobody answers; which client it is changes."""
 OURS: Final = ('README.md', 'lineage.json', 'merge.json')
 """Texts of ours, which may name where the base model lies on this machine."""
 
@@ -30,7 +31,6 @@ def push(folder: Path, order: Mapping[str, Any], report: side_work.Reporter) -> 
     """Upload the files of a folder as one commit. Raises ``ConfigError`` at ``token``, ``repo`` or ``folder``."""
     token, repo, private = str(order['token']), str(order['repo']), bool(order['private'])
     with _explained(repo, token):
-        validate_repo_id(repo)
         report('Asking the hub who this token is')
         get_session().head(constants.ENDPOINT, timeout=ANSWER_S)
         api = HfApi(token=token, library_name='rlvr-studio')
@@ -110,7 +110,7 @@ def _explained(repo: str, token: str) -> Iterator[None]:
         raise _refused('repo', 'HF_HUB_OFFLINE is set: the hub is not asked', 'Unset it, and try again.') from None
     except HfHubHTTPError as error:
         raise _answered(error, repo, token) from None
-    except HTTPError as error:
+    except LOST as error:
         raise _refused(
             'repo',
             f'The hub at {constants.ENDPOINT} does not answer ({type(error).__name__})',

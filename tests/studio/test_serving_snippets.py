@@ -60,12 +60,3 @@ def test_the_parser_fits_the_template(tmp_path: Path, template: str, parser: str
     snippet = snippets.vllm_lora('starter', folder, 'a')
     assert ('--enable-auto-tool-choice' in snippet.text) == bool(parser)
     assert bool(snippet.note) != bool(parser)
-
-
-def test_families_have_the_parser_that_reads_them(tmp_path: Path) -> None:
-    """The templates that training uses, as they are saved with an adapter."""
-    from trl import chat_template_utils as templates
-
-    for number, (name, parser) in enumerate((('qwen3', 'hermes'), ('llama3_2', 'llama3_json'))):
-        text = getattr(templates, f'{name}_training_chat_template', None) or getattr(templates, f'{name}_chat_template')
-        assert snippets.tool_parser(adapter(tmp_path / str(number), template=text)) == parser, name

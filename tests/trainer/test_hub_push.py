@@ -51,7 +51,13 @@ class Handler(BaseHTTPRequestHandler):
             self.answer({'name': 'me', 'type': 'user'})
         else:
             repo = self.path.split('?')[0].removeprefix('/api/models/')
-            self.answer({'id': repo, 'private': self.hub.repos[repo], 'tags': [], 'siblings': []})
+            known = repo in self.hub.repos
+            self.answer(
+                {'id': repo, 'private': self.hub.repos[repo], 'tags': [], 'siblings': []}
+                if known
+                else {'error': 'None'},
+                200 if known else 404,
+            )
 
     def do_PUT(self) -> None:
         self.hub.large[self.path.rsplit('/', 1)[-1]] = self.body()
@@ -104,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.hub.files[value['path']] = base64.b64decode(value['content'])
             elif entry['key'] == 'lfsFile':
                 self.hub.files[value['path']] = self.hub.large[value['oid']]
-        self.answer({'commitOid': 'c0ffee', 'commitUrl': f'{self.hub.url}/commit/c0ffee', 'hookOutput': ''})
+        self.answer({'commitOid': 'c0ffee', 'commitUrl': f'{self.hub.url}/me/x/commit/c0ffee', 'hookOutput': ''})
 
     def refused(self) -> bool:
         if self.headers.get('Authorization') == f'Bearer {TOKEN}':

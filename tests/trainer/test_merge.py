@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_adapters import changed_adapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import chat_template_utils as templates
 
-from studio.serving_snippets import Snippet, python_merged, python_peft
+from studio.serving_snippets import Snippet, python_merged, python_peft, tool_parser
 from trainer.engines import generate, open_engine
 from trainer.errors import ConfigError
 from trainer.hardware import Hardware
@@ -22,7 +24,7 @@ from trainer.manifest import read_manifest
 from trainer.merge import merge
 from trainer.merged_model import adapter_rank, bytes_needed, read_merged
 from trainer.models import ASSETS, STARTER
-from trainer.policy import load_model, load_tokenizer, save_weights, without_warnings
+from trainer.policy import load_model, without_warnings
 from trainer.rollout.chat import Chat
 
 CPU = Hardware('cpu', 'float32', 'CPU')
@@ -31,18 +33,7 @@ CPU = Hardware('cpu', 'float32', 'CPU')
 @pytest.fixture(scope='module')
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter that changes what the starter model says."""
-    from peft import LoraConfig, get_peft_model
-
-    folder = tmp_path_factory.mktemp('adapter')
-    config = LoraConfig(r=4, lora_alpha=8, target_modules='all-linear', task_type='CAUSAL_LM')
-    with without_warnings():
-        policy = get_peft_model(load_model(STARTER, CPU), config)
-    torch.manual_seed(3)
-    for name, weight in policy.named_parameters():
-        if 'lora_B' in name:
-            torch.nn.init.normal_(weight, std=0.4)
-    save_weights(policy, folder)
-    load_tokenizer(STARTER).save_pretrained(folder)
+    folder = changed_adapter(tmp_path_factory.mktemp('adapter'))
     lineage = {'run': {'id': 'x', 'name': 'my run'}, 'step': 7, 'model': {'id': 'starter', 'kind': 'bundled'}}
     (folder / 'lineage.json').write_text(json.dumps(lineage), encoding='utf-8')
     return folder
@@ -141,3 +132,12 @@ def test_size_and_rank_are_told_without_weights(adapter: Path, tmp_path: Path) -
     assert bytes_needed(local.model_copy(update={'source': 'owner/name'}), 'float32') is None
     assert adapter_rank(adapter) == 4
     assert adapter_rank(tmp_path) is None
+
+
+def test_each_family_has_the_parser_that_reads_its_calls(tmp_path: Path) -> None:
+    """The templates that training uses, as they are saved with an adapter."""
+    for name, parser in (('qwen3_training', 'hermes'), ('llama3_2', 'llama3_json')):
+        (tmp_path / 'chat_template.jinja').write_text(getattr(templates, f'{name}_chat_template'))
+        assert tool_parser(tmp_path) == parser, name
+    (tmp_path / 'chat_template.jinja').write_text((ASSETS / 'chat_templates' / 'gemma3.jinja').read_text())
+    assert tool_parser(tmp_path) == 'hermes'

@@ -107,6 +107,11 @@ class Turnstile:
         self._next = 0
         self._serving = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many wait behind the one that passes."""
+        return max(0, self._next - self._serving - 1)
+
     @contextmanager
     def passed(self) -> Iterator[None]:
         """Have the model alone."""

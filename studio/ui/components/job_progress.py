@@ -18,7 +18,7 @@ class JobProgress:
     def __init__(self, *, on_cancel: Callable[[], Any], cancelled: str = 'Cancelled. Nothing is left of it.') -> None:
         self._on_cancel = on_cancel
         self._cancelled = cancelled
-        self._box = ui.element('div').classes('vs').props('role=status')
+        self._box = ui.element('div').classes('vs')
         self._key: object = None
         self._text: Text | None = None
 
@@ -43,10 +43,10 @@ class JobProgress:
         if job is None or job.state == 'done':
             return
         if job.state == 'cancelled':
-            note(self._cancelled, icon='circle-stop')
+            note(self._cancelled, icon='circle-stop').props('role=status')
             return
         if job.state == 'failed':
-            note(job.hint, 'bad', icon='circle-alert', lead=f'{job.message.rstrip(".")}.')
+            note(job.hint, 'bad', icon='circle-alert', lead=f'{job.message.rstrip(".")}.').props('role=alert')
             return
         with ui.element('div').classes('hs'):
             self._text = Text(_line(job), classes='t-small num sp ell')

@@ -17,7 +17,7 @@ class TryStrip(ui.element):
 
     def __init__(self, on_pick: Callable[[int], Any]) -> None:
         super().__init__('div')
-        self.classes('trystrip').props('role=radiogroup aria-label=Attempts')
+        self.classes('trystrip').props('role=radiogroup aria-label="Attempt shown"')
         self._on_pick = on_pick
         self._key: object = None
 

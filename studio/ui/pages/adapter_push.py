@@ -33,13 +33,13 @@ class PushForm:
             self._what.props['aria-label'] = 'What to push'
         with Field('Repository', hint='owner/name, or a name of your own account') as self._repo_field:
             self._repo = ui.input(value=serving_name(source.name)).props('outlined dense input-class=mono')
-            self._repo.props['aria-label'] = 'Repository'
+            self._repo.mark('push-repository').props['aria-label'] = 'Repository'
         with Field('Token', hint='With write access. Used for this push, then forgotten.') as self._token_field:
             self._token = ui.input(password=True).props('outlined dense autocomplete=off input-class=mono')
-            self._token.props['aria-label'] = 'Token'
+            self._token.mark('push-token').props['aria-label'] = 'Token'
         self._private = ui.switch('Private', value=True)
         with ui.element('div').classes('act'):
-            self._go = Button('Push', icon='cloud-upload', on_click=self._start)
+            self._go = Button('Push', icon='cloud-upload', on_click=self._start).mark('push')
         self._progress = JobProgress(on_cancel=self._cancel, cancelled=CANCELLED)
         self._done = ui.element('div')
         self._what.on_value_change(lambda: self._look())

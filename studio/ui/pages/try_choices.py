@@ -60,7 +60,7 @@ def read_choices(studio: Studio, *, task: str, adapter: str, run: str, model: st
         with contextlib.suppress(NotFound):
             found = studio.adapters.find(adapter or run)
     known = {one.id: one.title for one in offered_models() if _here(one)}
-    picked = found.model if found is not None else model or STARTER.id
+    picked = (found.model if found is not None else '') or model or STARTER.id
     offered = {**frozen, **tasks}
     asked = task if task in offered else f'{run}/{task}'
     return Choices(

@@ -55,6 +55,8 @@ class TryScreen:
         self._id = ''
         self._view: TryView | None = None
         self._shown = 0
+        self._starting = False
+        self._told: bool | None = None
         self.task, self.adapter, self.model = choices.task, choices.adapter, choices.model
         self._seed = int(seed) if seed.isdecimal() and int(seed) <= MAX_SEED else 1
         self._columns: dict[Side, LiveEpisode] = {}
@@ -81,6 +83,7 @@ class TryScreen:
                 self._id = tried
                 self._show(view)
                 self._timer.active = view.is_live
+                self._remember()
 
     @property
     def _studio(self) -> Studio:
@@ -92,7 +95,7 @@ class TryScreen:
             spacer()
             self._stop = Button('Stop', icon='circle-stop', kind='dan', on_click=self._stop_now)
             self._next = Button('Next seed', icon='shuffle', on_click=self._next_seed)
-            self._go = Button('Run', icon='play', kind='pri', on_click=self._start, key='mod+Enter')
+            self._go = Button('Run', icon='play', kind='pri', on_click=self._start, key='mod+enter').mark('try-run')
         self._stop.set_visibility(False)
         self._next.disable('Run it once first')
 
@@ -108,6 +111,7 @@ class TryScreen:
                 self._model_box = _select(choices.models, self.model, 'Base model')
             with Field('Temperature', classes='slim') as self._temperature_field:
                 self._temperature = ui.input(value=f'{self._limits().temperature:g}').props('outlined dense')
+                self._temperature.mark('try-temperature')
                 self._temperature.props['aria-label'] = 'Temperature'
             with Field('Attempts', classes='slim') as self._attempts_field:
                 self._attempts = ui.input(value='1').props('outlined dense inputmode=numeric')
@@ -120,19 +124,16 @@ class TryScreen:
 
     async def _changed(self) -> None:
         self.task, self.adapter = self._task_box.value or '', self._adapter_box.value or ''
-        if version := self._choices.adapters.get(self.adapter):
-            self.model = version.model
-        else:
-            self.model = self._model_box.value or self.model
+        self.model = self._base() or self._model_box.value or self.model
         await self._picked()
 
     async def _picked(self) -> None:
         """Show what belongs to the choice: the base model of the adapter, the task's prompt, empty columns."""
-        version = self._choices.adapters.get(self.adapter)
-        if version is not None and self._model_box.value != version.model:
-            self._model_box.set_options({**self._choices.models, version.model: model_title(version.model)})
-            self._model_box.set_value(version.model)
-        self._model_box.set_enabled(version is None)
+        base = self._base()
+        if base and self._model_box.value != base:
+            self._model_box.set_options({**self._choices.models, base: model_title(base)})
+            self._model_box.set_value(base)
+        self._model_box.set_enabled(not base)
         warm = self._studio.tryouts.warm(self.model, self._folder())
         self._studio.tryouts.attend(self.model, self._folder(), self._page, lambda: self._there)
         await self._draw_task()
@@ -183,6 +184,11 @@ class TryScreen:
     def _limits(self) -> Limits:
         return limits_of(self.model, self._choices.adapters.get(self.adapter))
 
+    def _base(self) -> str:
+        """The base model that the picked adapter belongs to; empty where none is picked or it does not say."""
+        version = self._choices.adapters.get(self.adapter)
+        return version.model if version is not None else ''
+
     def _folder(self) -> str:
         version = self._choices.adapters.get(self.adapter)
         return version.path if version is not None else ''
@@ -194,16 +200,18 @@ class TryScreen:
 
     async def _start(self) -> None:
         options = self._options()
-        if options is None or (self._view is not None and self._view.is_live):
+        if options is None or self._starting or (self._view is not None and self._view.is_live):
             return
         temperature, attempts, self._seed = options
         limits = self._limits()
+        self._starting = True
         try:
             task = await background.io_bound(task_of, self._studio, self.task)
             packages = await background.io_bound(packages_of, self._studio, self.task)
             if task is None or packages is None:
                 return
-            self._id = self._studio.tryouts.play(
+            id = await background.io_bound(
+                self._studio.tryouts.play,
                 task,
                 model=self.model,
                 adapter=self._folder(),
@@ -219,7 +227,11 @@ class TryScreen:
         except RlvrError as error:
             self._show_trouble(error.message, error.hint)
             return
-        self._shown = 0
+        finally:
+            self._starting = False
+        if id is None:
+            return
+        self._id, self._shown, self._view = id, 0, None
         self._trouble.clear()
         self._draw_columns()
         self._remember()
@@ -235,9 +247,9 @@ class TryScreen:
             return None
         return float(temperature), int(attempts), int(seed)
 
-    def _stop_now(self) -> None:
+    async def _stop_now(self) -> None:
         if self._id:
-            self._studio.tryouts.stop(self._id)
+            await background.io_bound(self._studio.tryouts.stop, self._id)
             self._look()
 
     def _look(self) -> None:
@@ -294,7 +306,7 @@ class TryScreen:
         self._go.set_text('Run again' if over else 'Run')
         self._next.off('' if over else 'Wait until it is over' if live else 'Run it once first')
         for box in (self._task_box, self._adapter_box, self._model_box):
-            fixed = live or (box is self._model_box and bool(self.adapter))
+            fixed = live or (box is self._model_box and bool(self._base()))
             box.set_enabled(not fixed)
 
     def _guard(self) -> None:
@@ -302,10 +314,9 @@ class TryScreen:
         report = self._studio.sandbox.report
         missing = report is not None and sandbox_badge(report).kind == 'bad' and report.name != 'unsafe'
         self._go.off('There is no sandbox to run it in' if missing else '')
-        key = (missing, self._choices.training is not None)
-        if key == getattr(self, '_told', None):
+        if missing == self._told:
             return
-        self._told = key
+        self._told = missing
         self._notes.clear()
         with self._notes:
             if missing:
@@ -320,7 +331,7 @@ class TryScreen:
     def _remember(self) -> None:
         """Have the address name what is picked, so that a reload and a link show the same."""
         named = {'task': self.task, 'adapter': self.adapter, 'run': self._run, 'tried': self._id}
-        if not self.adapter:
+        if not self._base():
             named['model'] = self.model
         if self._seed != 1:
             named['seed'] = str(self._seed)
