@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 
 from studio.document_views import Conflict, NotFound
 from studio.run_views import AlreadyStarted, StillActive
-from studio.store.database import Busy
 from trainer.errors import (
     ConfigError,
     FieldError,
@@ -51,7 +50,6 @@ _STATUS: Final[tuple[tuple[type[RlvrError], int, str], ...]] = (
     (Conflict, 409, 'changed_elsewhere'),
     (AlreadyStarted, 409, 'already_started'),
     (StillActive, 409, 'still_active'),
-    (Busy, 503, 'busy'),
     (StoreError, 503, 'store'),
     (ConfigError, 400, 'invalid_config'),
     (TaskError, 422, 'invalid_task'),
