@@ -40,7 +40,8 @@ def rate_cell(rate: PassRate | None) -> dict[str, Any]:
     if rate is None:
         return {'words': 'Not calibrated', 'title': 'No attempt of this model was counted'}
     if rate.is_stale:
-        return {'words': 'Was changed', 'title': f'An earlier version was measured {ago(rate.measured_at)}'}
+        title = f'An earlier version was measured {ago(rate.measured_at)}: calibrate this one'
+        return {'words': 'Changed since', 'title': title}
     if rate.rate is None:
         return {'words': f'Not scored, {plural(rate.errors, "error")}', 'title': rate.error or 'Only errors'}
     low, high = rate.interval
