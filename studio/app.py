@@ -31,7 +31,7 @@ def run(settings: Settings) -> None:
 
     from studio.api.app import KEYED, PATHS, build
     from studio.login import Login
-    from studio.security import is_loopback, protect
+    from studio.security import protect
     from studio.services import Studio
     from studio.ui import layout, theme
     from studio.ui.pages import PAGES
@@ -43,13 +43,13 @@ def run(settings: Settings) -> None:
     app.on_shutdown(studio.stop)
     login, api = Login(settings), build(studio)
     apart: dict[str, ASGIApp] = dict.fromkeys(PATHS, api)
-    doors = () if is_loopback(settings.host) else ('login', 'logout')
+    doors = ('login', 'logout') if settings.is_wide else ()
     protect(app, settings, {**apart, **dict.fromkeys(doors, login.app())}, {*KEYED, *doors}, login)
     theme.serve_assets()
     _add_routes(studio)
     add_workspace_routes(studio)
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
-    if not is_loopback(settings.host):
+    if settings.is_wide:
         sys.stderr.write(_warning(settings))
     ui.run(
         lambda: layout.root(studio, PAGES),
@@ -90,10 +90,13 @@ def claim_port(host: str, port: int) -> None:
 
 def _warning(settings: Settings) -> str:
     """What listening beyond this machine means. The token is shown to people only: a log is no place for it."""
+    where = f'the studio listens on {settings.host}'
+    if settings.names:
+        where += f' and answers as {", ".join(settings.names)}'
     token = settings.login_token if sys.stderr.isatty() else 'printed by `rlvr keys login`'
     return (
-        f'Warning: the studio listens on {settings.host}. Who logs in can run code on this machine, and nothing on the '
-        f'way is encrypted: on a network you do not trust, use an SSH tunnel or a proxy with TLS.\n'
+        f'Warning: {where}. Who logs in can run code on this machine, and nothing on the way is encrypted by the '
+        'studio: on a network you do not trust, use an SSH tunnel or a proxy with TLS.\n'
         f'Token to log in: {token}\n'
     )
 

@@ -8,7 +8,6 @@ API. It does not encrypt: beyond this machine that is the business of a tunnel o
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import socket
 from collections.abc import Collection, Mapping
@@ -19,6 +18,8 @@ from urllib.parse import urlsplit
 import psutil
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+
+from studio.settings import is_loopback
 
 if TYPE_CHECKING:
     from nicegui.app import App
@@ -77,33 +78,21 @@ def protect(app: App, settings: Settings, apart: Mapping[str, ASGIApp], free: Co
     # what is refused, and every call of the API, leaves no session behind.
     app.add_middleware(SessionMiddleware, secret_key=settings.secret)
     app.add_middleware(Apart, apps=apart)
-    wide = None if is_loopback(settings.host) else login
-    app.add_middleware(Guard, hosts=allowed_hosts(settings.host), login=wide, free=free)
+    hosts = allowed_hosts(settings.host, settings.names)
+    app.add_middleware(Guard, hosts=hosts, login=login if settings.is_wide else None, free=free)
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
-    if host == 'localhost':
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def allowed_hosts(host: str) -> list[str]:
-    """Names under which the studio answers: loopback, and when it listens wider, this machine's own names."""
+def allowed_hosts(host: str, names: Collection[str] = ()) -> list[str]:
+    """Names under which the studio answers: loopback and those given; when it listens wider, this machine's own too."""
     if is_loopback(host):
-        return list(LOOPBACK)
-    names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return [*LOOPBACK, *(name.lower() for name in names)]
+    own = {*LOOPBACK, *(name.lower() for name in (*names, host, socket.gethostname(), socket.getfqdn()))}
     if host in ('0.0.0.0', '::'):
         addresses = [address for card in psutil.net_if_addrs().values() for address in card]
-        names |= {address.address for address in addresses if address.family == socket.AF_INET}
-        names |= {
-            f'[{address.address.partition("%")[0]}]' for address in addresses if address.family == socket.AF_INET6
-        }
-    return sorted(names - {'0.0.0.0', '::'})
+        own |= {address.address for address in addresses if address.family == socket.AF_INET}
+        own |= {f'[{address.address.partition("%")[0]}]' for address in addresses if address.family == socket.AF_INET6}
+    return sorted(own - {'0.0.0.0', '::'})
 
 
 class Apart:

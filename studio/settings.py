@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +37,11 @@ class Settings(BaseSettings):
     isolation: Isolation = Field(
         default='bubblewrap', description='Isolation of model-written code; landlock is weaker, unsafe is none.'
     )
+    names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description='More host names it answers under, as behind a proxy with TLS; separated by blanks. '
+        'Whoever comes has to log in then.',
+    )
     packages: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description='Python packages of the playground, of certificates and of check, attempt and evaluate; '
@@ -48,7 +55,7 @@ class Settings(BaseSettings):
         default=8.0, ge=0, le=3600, description='Seconds a trainer gets to end by itself when it is stopped.'
     )
 
-    @field_validator('packages', mode='before')
+    @field_validator('names', 'packages', mode='before')
     @classmethod
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -63,6 +70,19 @@ class Settings(BaseSettings):
     def python(self, report: Callable[[str], None] | None = None) -> PythonEnvironment:
         """The Python inside sandboxes outside of runs; installs ``packages`` once. Raises ``SandboxError``."""
         return package_environment(self.home, self.packages, report=report)
+
+    @field_validator('names')
+    @classmethod
+    def _only_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not re.fullmatch(r'[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*', name):
+                raise ValueError(f'{name!r} is no host name: give it without scheme and port')
+        return value
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether others than the programs of this machine may reach it: they log in, and the API takes keys only."""
+        return bool(self.names) or not is_loopback(self.host)
 
     @property
     def sandbox(self) -> Isolation:
@@ -88,6 +108,16 @@ class Settings(BaseSettings):
     def login_token(self) -> str:
         """What opens the studio from other machines; made once and kept in the data folder."""
         return kept_secret(self.home / 'login-token')
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine alone."""
+    if host == 'localhost':
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def kept_secret(path: Path, *, anew: bool = False) -> str:

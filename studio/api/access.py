@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from studio.api.errors import Refused, described
 from studio.api_keys import Scope
-from studio.security import is_loopback
 from studio.services import Studio
 
 HEADER: Final = 'x-api-key'
@@ -47,7 +46,7 @@ def needs(scope: Scope, *errors: int) -> dict[str, Any]:
 
 def is_open(studio: Studio) -> bool:
     """Whether the API asks for no key: on this machine alone, while none exists."""
-    return is_loopback(studio.settings.host) and not studio.keys.exist()
+    return not studio.settings.is_wide and not studio.keys.exist()
 
 
 class KeyedRoute(APIRoute):

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from studio.login import COOKIE, LASTS_S, Login
-from studio.security import Apart, Guard, allowed_hosts, is_loopback
-from studio.settings import Settings, kept_secret
+from studio.security import Apart, Guard, allowed_hosts
+from studio.settings import Settings, is_loopback, kept_secret
 
 
 async def _echo(request: Request) -> PlainTextResponse:
@@ -66,6 +66,8 @@ def test_only_names_of_this_machine_are_answered() -> None:
     assert allowed_hosts('127.0.0.1') == ['127.0.0.1', 'localhost', '[::1]']
     wide = allowed_hosts('0.0.0.0')
     assert 'localhost' in wide and socket.gethostname().lower() in wide and '*' not in wide and '0.0.0.0' not in wide
+    assert allowed_hosts('127.0.0.1', ['Studio.example.org'])[-1] == 'studio.example.org'
+    assert Settings(names='a.example').is_wide and not Settings().is_wide  # type: ignore[arg-type]
     assert is_loopback('localhost') and is_loopback('::1') and not is_loopback('192.168.1.2')
 
 

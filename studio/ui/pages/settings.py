@@ -1,4 +1,4 @@
-"""Settings: what sandbox is in force and how that was measured, where the data are, how it looks."""
+"""Settings: what sandbox is in force and how that was measured, who may use the API, where the data are, the looks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from studio.ui.components.elements import Button, Icon, Text, note
 from studio.ui.components.palette import show_keys
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.layout import Shell, sandbox_badge
+from studio.ui.pages.settings_keys import KeysCard
 from trainer import __version__
 from trainer.sandbox.probe import ProbeReport
 
+_LOG_OUT: Final = "() => fetch('/logout', {method: 'POST'}).finally(() => location.assign('/login'))"
 _THEMES: Final = {'system': None, 'light': False, 'dark': True}
 
 
@@ -24,9 +26,11 @@ async def page(shell: Shell, studio: Studio) -> None:
     with ui.element('div').classes('main'), ui.element('div').classes('settings'):
         sandbox = _SandboxCard(shell, studio)
         with ui.element('div').classes('vs vs-3'):
+            keys = KeysCard(studio, alone=not studio.settings.is_wide)
             _appearance()
             _data(studio)
             _about()
+    await keys.show()
     await sandbox.show()
 
 
@@ -108,7 +112,10 @@ def _appearance() -> None:
 def _data(studio: Studio) -> None:
     settings = studio.settings
     with ui.element('section').classes('card').props('aria-label=Data'):
-        _head('hard-drive', 'Data')
+        with _head('hard-drive', 'Data'):
+            if settings.is_wide:
+                ui.element('span').classes('sp')
+                Button('Log out', icon='log-out', kind='sm').on('click', js_handler=_LOG_OUT)
         _facts(
             {
                 'Folder': settings.home,
@@ -139,7 +146,8 @@ def _facts(facts: dict[str, Any]) -> None:
             Text(str(value), 'dd', 'mono ell').props['title'] = str(value)
 
 
-def _head(icon: str, title: str) -> None:
-    with ui.element('div').classes('hd'):
+def _head(icon: str, title: str) -> ui.element:
+    with ui.element('div').classes('hd') as head:
         Icon(icon, 'lead')
         Text(title, 'h2')
+    return head
