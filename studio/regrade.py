@@ -25,7 +25,7 @@ from trainer.errors import RlvrError, RunFolderError, StoreError
 from trainer.kept_workspaces import FOLDER_NAME, KeptWorkspace, WorkspaceFolder
 from trainer.regrade import CHANGES, Change, Ground, Regraded, counted, obstacle, regrade
 from trainer.runfolder import write_json
-from trainer.sandbox import SandboxScope
+from trainer.sandbox import SandboxScope, open_sandbox
 from trainer.sandbox.python_env import package_environment
 from trainer.task import TaskFile, TaskSpec
 
@@ -133,7 +133,11 @@ class Regrades:
         return found
 
     def ground(self, run_id: str) -> Ground:
-        """Where the run's checks run: with the packages it was trained with. Raises ``SandboxError``."""
+        """Where the run's checks run: with the packages it was trained with. Raises ``SandboxError``.
+
+        Making a sandbox is the only proof that one can be made: without one every verdict would become an error.
+        """
+        open_sandbox(isolation=self._settings.sandbox).close()
         packages = self._runs.folder(run_id).config().settings.rl.pip_packages
         home = self._settings.home
         return Ground(home, self._settings.sandbox, package_environment(home, packages))

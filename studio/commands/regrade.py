@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from studio.commands.output import isolation, print_json, print_table, say, settings
-from trainer.errors import FieldError, TaskError
+from trainer.errors import FieldError, RunFolderError, TaskError
 from trainer.kept_workspaces import KeptWorkspace, WorkspaceFolder
 from trainer.manifest import parse_tasks
 from trainer.regrade import CHANGES, Change, Ground, Regraded, counted, obstacle, recorded
@@ -37,7 +37,10 @@ def regrade(path: Path, *, task: str, checker: Path | None, unsafe: bool, as_jso
     """Grade again; 3 when an outcome is an error, 1 when nothing could be graded, 130 when it was stopped."""
     run = RunFolder(path)
     config = run.config()
-    frozen = {one.id: one for one in (*run.tasks(), *run.held_out_tasks())}
+    try:
+        frozen = {one.id: one for one in (*run.tasks(), *run.held_out_tasks())}
+    except OSError as error:
+        raise RunFolderError(f'The tasks of {path} cannot be read: {error.strerror or error}') from None
     if task and task not in frozen:
         raise TaskError(f'The run has no task {task}', [FieldError(loc='--task', msg=f'Choose one of {_some(frozen)}')])
     specs = _specs(frozen, task, checker)

@@ -135,6 +135,7 @@ class RegradeScreen:
                 self._why = Text('', classes='t3 t-small')
         self._difference = ui.element('div')
         self._draw_about()
+        ui.timer(0, self._draw_difference, once=True)
 
     def _draw_picked(self) -> None:
         with ui.element('span').classes('pill on') as pill:

@@ -173,7 +173,7 @@ class RegradeResults:
                     chip('Not graded', '', icon='ban')
                 else:
                     _score(result.after)
-            with ui.element('td').classes('why hide-s'):
+            with ui.element('td').classes('because hide-s'):
                 why = visible(result.after.reason if result.after else result.why_not)
                 text = Text(why, 'div', 'ell t2 t-small')
                 text.props['title'] = f'{why}\n\n{visible(result.output)}'.strip()
