@@ -127,7 +127,8 @@ class AdapterUse:
 
     def merged(self, source: AdapterSource) -> tuple[Merged, ...]:
         """Merged models of an adapter in the data folder and where the last job put one, newest first."""
-        folders = set(self._merged_home().iterdir()) if self._merged_home().is_dir() else set()
+        there = self._merged_home().iterdir() if self._merged_home().is_dir() else ()
+        folders = {folder for folder in there if not folder.name.startswith('.')}  # Those are being written.
         last = self.jobs.latest(MERGE, str(source.folder))
         if last is not None and last.state == 'done' and (made := last.result.get('folder')):
             folders.add(Path(made))
