@@ -14,7 +14,7 @@ from nicegui import run as background
 from studio.adapter_views import Imported
 from studio.ui import theme
 from studio.ui.components.wording import plural, size
-from trainer.errors import ConfigError, FieldError
+from trainer.errors import ConfigError, FieldError, RlvrError
 from trainer.paths import workspace_path
 
 if TYPE_CHECKING:
@@ -50,9 +50,14 @@ class AdapterUpload:
     async def _uploaded(self, event: events.MultiUploadEventArguments) -> None:
         client = ui.context.client
         self._upload.reset()
-        with tempfile.TemporaryDirectory(prefix='rlvr-adapter-') as folder:
-            source, name = await _save(event.files, Path(folder))
-            done = await background.io_bound(lambda: self._studio.adapters.bring_in(source, name=name))
+        try:
+            with tempfile.TemporaryDirectory(prefix='rlvr-adapter-') as folder:
+                source, name = await _save(event.files, Path(folder))
+                done = await background.io_bound(lambda: self._studio.adapters.bring_in(source, name=name))
+        except RlvrError as error:  # what was uploaded is wrong: that is told here, and nothing for the log
+            with client.layout:
+                theme.show_error(error)
+            return
         if done is None:
             return
         with client.layout:
