@@ -1,7 +1,8 @@
 """Runs one of our runners inside a sandbox over its private channel, and reads what it says.
 
 The runner's source travels with the request, so that nothing the candidate can read or change lies in the sandbox; the
-program that unpacks it is the interpreter's own command line.
+program that unpacks it is the interpreter's own command line. It collects no garbage while it imports, which is a tenth
+of its work.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ INSIDE: Final = Path(__file__).with_name('inside')
 PACKAGE: Final = 'trainer.checkers.inside'
 
 _START: Final = """
-import os, sys
+import gc, os, sys
+gc.disable()
 fd = int(os.environ.pop('RLVR_CHANNEL'))
 os.set_inheritable(fd, False)
 data = b''
@@ -63,6 +65,7 @@ main = module.main
 sys.modules['__main__'] = types.ModuleType('__main__')
 for name in names:
     del sys.modules[name]
+gc.enable()
 main(request, send)
 sys.stdout.flush()
 sys.stderr.flush()

@@ -10,6 +10,7 @@ from trainer.errors import SandboxUnavailable
 from trainer.sandbox.bubblewrap import open_bubblewrap
 from trainer.sandbox.client import ServedSandbox
 from trainer.sandbox.landlock import open_landlock
+from trainer.sandbox.limits import starting_sandboxes
 from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, Sandbox, SandboxSpec
 from trainer.sandbox.scope import SandboxScope, current_scope
 from trainer.sandbox.unsafe import open_unsafe
@@ -34,7 +35,8 @@ def open_sandbox(spec: SandboxSpec | None = None, *, isolation: Isolation | None
         raise SandboxUnavailable(
             'sandboxes need Linux', hint='Run the studio on Linux, in a virtual machine or in WSL.'
         )
-    sandbox = _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
+    with starting_sandboxes:
+        sandbox = _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
     scope = current_scope()
     if scope is not None:
         scope.take(sandbox)

@@ -1,17 +1,59 @@
-"""How the limits of a sandbox are put into force: resource limits by name, and a bound on commands running at once."""
+"""How the limits of a sandbox are put into force: resource limits by name, and bounds on what runs at once."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Final
 
 from trainer.sandbox.protocol import Limits
 
-COMMANDS_AT_ONCE: Final = 4 * (os.cpu_count() or 1)
+CORES: Final = os.cpu_count() or 1
+YOUNG_S: Final = 0.5
 
-running_commands: Final = threading.BoundedSemaphore(COMMANDS_AT_ONCE)
-"""Held while a command runs: a group of episodes must not starve the trainer of the processor."""
+
+class Gate:
+    """Lets commands through: at most ``most`` at once, and of those that began a moment ago only ``few``.
+
+    Short ones then end one after the other instead of all at the end, and leave the trainer its share of the
+    processor; those that wait for something do not hold up the others.
+    """
+
+    def __init__(self, few: int, most: int, *, young_s: float = YOUNG_S) -> None:
+        self._few = few
+        self._most = most
+        self._young_s = young_s
+        self._changed = threading.Condition()
+        self._began: dict[int, float] = {}
+
+    def __enter__(self) -> None:
+        """Wait until there is room."""
+        with self._changed:
+            while (wait_s := self._full()) != 0:
+                self._changed.wait(wait_s)
+            self._began[threading.get_ident()] = time.monotonic()
+
+    def __exit__(self, *error: object) -> None:
+        """Make room."""
+        with self._changed:
+            del self._began[threading.get_ident()]
+            self._changed.notify_all()
+
+    def _full(self) -> float | None:
+        """Seconds to wait, ``None`` for until something ends."""
+        if len(self._began) >= self._most:
+            return None
+        now = time.monotonic()
+        young = [began for began in self._began.values() if now - began < self._young_s]
+        return 0 if len(young) < self._few else min(young) + self._young_s - now
+
+
+running_commands: Final = Gate(CORES + 1, 4 * CORES)
+"""Held by a thread while its command runs: a group of episodes must not starve the trainer of the processor."""
+
+starting_sandboxes: Final = threading.BoundedSemaphore(max(2, CORES))
+"""Held while a sandbox is made, which is all computing."""
 
 
 def resource_limits(limits: Limits, *, own_user: bool) -> str:
