@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,9 @@ def build(studio: Studio) -> FastAPI:
     api.state.studio = studio
     errors.install(api)
     for resource in RESOURCES:
+        for route in resource.router.routes:
+            if isinstance(route, APIRoute):
+                route.summary = re.split('[.:;]', route.description)[0]
         api.include_router(resource.router)
     _serve_reference(api)
     _name_the_key(api)

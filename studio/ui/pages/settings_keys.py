@@ -16,9 +16,9 @@ from studio.ui.theme import toast
 from trainer.errors import ConfigError
 
 _MAY: Final[dict[Scope, str]] = {
-    'read': 'Look at tasks, jobs, rollouts, metrics and adapters',
-    'write': 'Make, change and delete tasks, jobs and adapters',
-    'run': 'Start and stop jobs, certify tasks',
+    'read': 'look at tasks, jobs, rollouts, metrics and adapters',
+    'write': 'make, change and delete tasks, jobs and adapters',
+    'run': 'start and stop jobs, certify tasks',
 }
 
 
@@ -67,7 +67,7 @@ class KeysCard:
                         chip('Revoked', 'bad')
                     else:
                         for scope in view.scopes:
-                            chip(scope, 'mono').props['title'] = _MAY[scope]
+                            chip(scope, 'mono').props['title'] = f'May {_MAY[scope]}'
                 with ui.element('div').classes('hs hs-2 t3 t-small'):
                     Text(view.shown, classes='mono')
                     used = f'used {ago(view.last_used_at)}' if view.last_used_at else 'never used'
@@ -98,10 +98,17 @@ class KeysCard:
     def _ask(self) -> None:
         with opened_dialog('New key', text='It is shown once. Give each program a key of its own.') as dialog:
             with Field('Name', classes='mt-3') as name_field:
-                name = ui.input(placeholder='What will use it?').props('outlined dense autofocus maxlength=100')
+                name = (
+                    ui.input(placeholder='What will use it?')
+                    .props('outlined dense autofocus maxlength=100')
+                    .classes('w-full')
+                )
                 name.mark('key-name').props['aria-label'] = 'Name'
             with Field('It may', classes='mt-3') as scope_field, ui.element('div').classes('vs vs-1'):
-                boxes = {scope: ui.checkbox(f'{scope}: {text}', value=scope == 'read') for scope, text in _MAY.items()}
+                boxes = {
+                    scope: ui.checkbox(f'{scope.capitalize()}: {text}', value=scope == 'read')
+                    for scope, text in _MAY.items()
+                }
                 for box in boxes.values():
                     box.props('dense')
 
@@ -131,7 +138,7 @@ def _show_once(key: str, view: KeyView) -> None:
     with opened_dialog(
         'Copy the key now', text='It cannot be shown again: only its digest is kept.', size='mid'
     ) as dialog:
-        with ui.element('div').classes('hs hs-2 mt-3'):
+        with ui.element('div').classes('hs hs-2 mt-3 w-full'):
             box = ui.input(value=key).props('outlined dense readonly input-class=mono').classes('grow')
             box.mark('new-key-text').props['aria-label'] = f'Key {view.name}'
             box.on('focus', js_handler='(event) => event.target.select()')
