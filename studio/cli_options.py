@@ -62,6 +62,13 @@ def tasks(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return tasks(incomplete, context.params.get('home'))
 
 
+def adapters(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Adapters of the studio by name; where none fits, the shell offers folders."""
+    from studio.commands.completion import adapters
+
+    return adapters(incomplete, context.params.get('home'))
+
+
 def import_formats(incomplete: str) -> list[tuple[str, str]]:
     """What ``tasks import`` reads."""
     from studio.commands.completion import import_formats
@@ -76,8 +83,18 @@ def export_formats(incomplete: str) -> list[tuple[str, str]]:
     return export_formats(incomplete)
 
 
+def receipt_of(out: Path | None, *, as_json: bool) -> Path | None:
+    """The file to write, which has to be named where stdout is for the receipt. Raises ``typer.BadParameter``."""
+    if as_json and out is None:
+        raise typer.BadParameter('name a file with --out: without one, stdout is what it would hold')
+    return out
+
+
 Json = Annotated[
     bool, typer.Option('--json', help='Print one JSON value to stdout; an error is one JSON object on stderr.')
+]
+Receipt = Annotated[
+    bool, typer.Option('--json', help='With --out: print to stdout as one JSON value what was written.')
 ]
 Unsafe = Annotated[bool, typer.Option('--unsafe-sandbox', help='Run model-written code without isolation.')]
 TaskPath = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from studio.cli_options import Home, Json, examples, files, runs
+from studio.cli_options import Home, Json, Receipt, examples, files, receipt_of, runs
 
 runs_app = typer.Typer(help='The runs of the studio: list, export their numbers.', no_args_is_help=True)
 
@@ -46,8 +46,9 @@ def runs_export(
         ),
     ] = None,
     home: Home = None,
+    json: Receipt = False,
 ) -> None:
     """Write the numbers of a run: a row for each step, a column for each series, empty where nothing was measured."""
     from studio.commands.runs import runs_export
 
-    runs_export(run, format=format, out=out, home=home)
+    runs_export(run, format=format, out=receipt_of(out, as_json=json), home=home, as_json=json)

@@ -11,6 +11,7 @@ from studio.cli_options import (
     Home,
     Json,
     Line,
+    Receipt,
     TaskPath,
     Unsafe,
     conflicts,
@@ -18,6 +19,7 @@ from studio.cli_options import (
     export_formats,
     files,
     import_formats,
+    receipt_of,
     tasks,
 )
 
@@ -94,16 +96,12 @@ def tasks_export(
     ] = 'jsonl',
     out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.', autocompletion=files)] = None,
     home: Home = None,
-    json: Annotated[
-        bool, typer.Option('--json', help='With --out: print {"out", "format", "tasks"} to stdout.')
-    ] = False,
+    json: Receipt = False,
 ) -> None:
     """Write the latest versions of tasks."""
     from studio.commands.tasks import tasks_export
 
-    if json and out is None:
-        raise typer.BadParameter('name a file with --out: without one, stdout is the tasks themselves')
-    tasks_export(ids or None, format=format, out=out, home=home, as_json=json)
+    tasks_export(ids or None, format=format, out=receipt_of(out, as_json=json), home=home, as_json=json)
 
 
 @tasks_app.command(

@@ -57,6 +57,18 @@ def tasks(incomplete: str, home: Path | None = None) -> Offered:
     return _fitting(incomplete, _stored(read, home))
 
 
+def adapters(incomplete: str, home: Path | None = None) -> Offered:
+    """Adapters of the studio, the newest of each name."""
+
+    def read(database: Database, chosen: Settings) -> Offered:
+        from studio.adapters import Adapters
+
+        found = Adapters(database, chosen.home / 'adapters', chosen.runs_folder).list()
+        return [(named.name, f'{named.versions[0].model}, v{named.versions[0].number}') for named in found]
+
+    return _fitting(incomplete, _stored(read, home))
+
+
 def import_formats(incomplete: str) -> Offered:
     """What ``tasks import`` reads."""
     from studio.exchange.formats import AUTO, READERS

@@ -49,24 +49,29 @@ def keys_list(*, home: Path | None, as_json: bool) -> None:
     )
 
 
-def keys_revoke(reference: str, *, remove: bool, home: Path | None) -> None:
+def keys_revoke(reference: str, *, remove: bool, home: Path | None, as_json: bool) -> None:
     """Refuse a key from now on, or forget it; it is named by its id, its name or how it begins."""
     with _keys(home) as keys:
         view = _named(keys.list(), reference)
-        if remove:
-            keys.remove(view.id)
+        (keys.remove if remove else keys.revoke)(view.id)
+        if as_json:
+            print_json({'id': view.id, 'name': view.name, 'shown': view.shown, 'removed': remove})
+        elif remove:
             say(f'Removed {view.shown} "{view.name}"')
             if not keys.exist():
                 say('No key is left: every program on this machine may use the API.')
         else:
-            keys.revoke(view.id)
             say(f'Revoked {view.shown} "{view.name}"')
 
 
-def keys_login(*, anew: bool, home: Path | None) -> None:
+def keys_login(*, anew: bool, home: Path | None, as_json: bool) -> None:
     """Print the token that logs in from other machines; ``anew`` makes another one and ends every session."""
     chosen = settings(home=home)
-    typer.echo(kept_secret(chosen.home / 'login-token', anew=True) if anew else chosen.login_token)
+    token = kept_secret(chosen.home / 'login-token', anew=True) if anew else chosen.login_token
+    if as_json:
+        print_json({'token': token})
+    else:
+        typer.echo(token)
 
 
 def _named(views: Sequence[KeyView], reference: str) -> KeyView:

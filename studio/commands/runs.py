@@ -36,7 +36,7 @@ def runs_list(search: str, *, home: Path | None, as_json: bool) -> None:
     )
 
 
-def runs_export(run: str, *, format: str, out: Path | None, home: Path | None) -> None:
+def runs_export(run: str, *, format: str, out: Path | None, home: Path | None, as_json: bool) -> None:
     """Write the numbers of a run to a file, a folder or stdout. Raises ``ConfigError``, ``NotFound``."""
     chosen = _format(format)
     if chosen == 'tensorboard' and out is None:
@@ -58,7 +58,10 @@ def runs_export(run: str, *, format: str, out: Path | None, home: Path | None) -
             raise ConfigError(f'{target} cannot be written: {error.strerror}') from None
         finally:
             partial.unlink(missing_ok=True)
-    say(f'Wrote {target}')
+    if as_json:
+        print_json({'out': str(target), 'format': chosen})
+    else:
+        say(f'Wrote {target}')
 
 
 def _target(out: Path, name: str, *, folder: bool) -> Path:

@@ -110,12 +110,15 @@ def test_validate_is_quick_and_loads_nothing_heavy(home: Path) -> None:
         "print(used.ru_utime + used.ru_stime, [name for name in ('torch', 'nicegui', 'sqlmodel', 'rich.table') "
         'if name in sys.modules])'
     )
-    done = subprocess.run(
-        [sys.executable, '-c', code], env=_environment(home), capture_output=True, text=True, check=True
-    )
-    seconds, _, heavy = done.stdout.splitlines()[-1].partition(' ')
-    assert heavy == '[]'
-    assert float(seconds) < 0.5
+    taken = []
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, '-c', code], env=_environment(home), capture_output=True, text=True, check=True
+        )
+        seconds, _, heavy = done.stdout.splitlines()[-1].partition(' ')
+        assert heavy == '[]'
+        taken.append(float(seconds))
+    assert min(taken) < 0.5
 
 
 def test_check_grades_a_copy_of_a_folder(rlvr: Rlvr, solved: Path, tmp_path: Path) -> None:
