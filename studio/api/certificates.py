@@ -33,7 +33,9 @@ class CertificateOut(Document):
 class ProveIn(Document):
     """How to prove."""
 
-    repeats: int = Field(default=REPEATS, ge=1, le=20, description='How often the reference solution is graded.')
+    repeats: int = Field(
+        default=REPEATS, strict=True, ge=1, le=20, description='How often the reference solution is graded.'
+    )
 
 
 @router.get('/get/{document_id}', **needs('read', 404))

@@ -58,7 +58,7 @@ class DocumentIn(Document):
     status: Status = 'draft'
     scope: Literal['training'] = 'training'
     userid: Label = 'local'
-    auto_parse: bool = Field(default=True, alias='autoParse')
+    auto_parse: bool = Field(default=True, strict=True, alias='autoParse')
     notes: str = Field(default='', max_length=100_000)
     solutions: tuple[Annotated[dict[str, Any], shown_as(Solution)], ...] = ()
 
@@ -103,7 +103,7 @@ class UpdateBody(Document):
     status: Status | None = None
     notes: str | None = Field(default=None, max_length=100_000)
     solutions: tuple[Annotated[dict[str, Any], shown_as(Solution)], ...] | None = None
-    revision: int | None = Field(default=None, ge=1)
+    revision: int | None = Field(default=None, strict=True, ge=1)
 
 
 class TrainingDataOut(Document):

@@ -51,7 +51,9 @@ class JobIn(Document):
         description='An id of `GET /finetuning/models`, a folder on this machine, or owner/name of a hub.',
     )
     training_type: TrainingType = 'grpoTraining'
-    rlvr: bool | None = Field(default=None, description='True for grpoTraining, false for conversationalTraining.')
+    rlvr: bool | None = Field(
+        default=None, strict=True, description='True for grpoTraining, false for conversationalTraining.'
+    )
     document_ids: Ids | None = None
     topics: Ids | None = None
     held_out_ids: Ids = Field(default=(), description='Tasks to measure success on, never trained on.')
@@ -87,7 +89,9 @@ class StartIn(Document):
 class ResumeIn(Document):
     """How to go on."""
 
-    steps: int | None = Field(default=None, ge=1, le=100_000, description='Raise the number of steps to this.')
+    steps: int | None = Field(
+        default=None, strict=True, ge=1, le=100_000, description='Raise the number of steps to this.'
+    )
 
 
 class Progress(Document):
