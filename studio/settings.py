@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -132,7 +131,11 @@ def kept_secret(path: Path, *, anew: bool = False) -> str:
         if anew:
             partial.replace(path)
         else:
-            with suppress(FileExistsError):
+            try:
                 os.link(partial, path)
-            partial.unlink()
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without links
+                partial.replace(path)
+            partial.unlink(missing_ok=True)
     return path.read_text(encoding='ascii').strip()
