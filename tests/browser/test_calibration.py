@@ -53,7 +53,7 @@ def _rewards() -> dict[str, list[float]]:
 
 def test_tasks_are_calibrated_and_the_launch_page_forecasts(server: Server, page: Page) -> None:
     page.set_default_timeout(30_000)
-    page.goto(f'{server.url}/?topic=tutorial')
+    page.goto(f'{server.url}/?without=held-out')
     page.wait_for_function('window.did_handshake')
     expect(page.locator('.tasks')).to_contain_text('Not calibrated')
     page.get_by_role('checkbox', name='Select every task on this page').click()
@@ -82,7 +82,7 @@ def test_tasks_are_calibrated_and_the_launch_page_forecasts(server: Server, page
     page.wait_for_function('window.did_handshake')
     forecast = page.get_by_role('region', name='Forecast')
     expect(forecast).to_contain_text('34%')
-    expect(forecast).to_contain_text('From 4 attempts a task with Starter')
+    expect(forecast).to_contain_text('from 4 attempts a task with Starter')
     expect(forecast).to_contain_text('11 too hard and 10 too easy')
     expect(page.get_by_role('region', name='Tasks')).to_contain_text('11 in band')
     page.get_by_label('numGenerations', exact=True).fill('4')

@@ -68,7 +68,7 @@ async def test_the_plan_forecasts_or_says_that_it_cannot(user: User, studio: Stu
     await user.should_see('No forecast: this model has attempted none of the tasks.')
     measure(studio, {ids[0]: (1.0, 0.0), ids[1]: (0.0,) * 8})
     await user.open('/train')
-    await user.should_see('From 2 to 8 attempts a task with Starter')
+    await user.should_see('from 2 to 8 attempts a task with Starter')
     await user.should_see('1 too hard')
     await user.should_see('1 not calibrated')
     await user.should_see('1 task not calibrated: the forecast leaves it out.')

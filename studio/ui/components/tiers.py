@@ -47,7 +47,8 @@ def rate_cell(rate: PassRate | None) -> dict[str, Any]:
     low, high = rate.interval
     return {
         'count': f'{rate.passes}/{rate.attempts}',
-        'percent': f'· {rate.rate:.0%}',
+        # Halves are rounded up, as on paper: 5 of 8 is 63 %.
+        'percent': f'· {int(rate.rate * 100 + 0.5)}%',
         'low': round(low * WIDTH, 1),
         'high': round(min(high * WIDTH, WIDTH - 1), 1),
         'width': round((high - low) * WIDTH, 1),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from studio.services import Studio
 
 BASE: Final = 'None: the base model'
-TEXT: Final = 'Each task is attempted as in training. What passes is its pass rate; attempts made before count too.'
+TEXT: Final = 'Tasks are attempted as in training. Attempts of the same model add up.'
 
 
 async def open_calibrate(

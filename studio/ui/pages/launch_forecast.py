@@ -24,6 +24,8 @@ SHOWN: Final = 12
 MORE: Final = 60
 GOOD: Final = 0.75
 """A task whose share is lower is drawn in the colour of a warning."""
+WORTH: Final = 0.02
+"""A larger group that adds less to the share is not suggested."""
 _RADIUS: Final = 23
 _ROUND: Final = 2 * math.pi * _RADIUS
 
@@ -147,12 +149,11 @@ class Signal:
         assert self._subject is not None
         low, high = self._forecast.attempts
         each = f'{low} attempts' if low == high else f'{low} to {high} attempts'
-        words = f'From {each} a task with {self._subject.title}'
-        if (bounds := self._forecast.interval(self._size)) is not None:
-            Text(f'{bounds[0]:.0%} to {bounds[1]:.0%}, 95% interval', classes='hint num')
+        bounds = self._forecast.interval(self._size) or (total, total)
+        words = f'{bounds[0]:.0%} to {bounds[1]:.0%} (95% interval), from {each} a task with {self._subject.title}'
         if self._subject.key and not self._samples_alike:
             words += '; this run samples otherwise'
-        Text(words, classes='hint')
+        Text(words, classes='hint num')
 
     @property
     def _samples_alike(self) -> bool:
@@ -237,8 +238,9 @@ class Signal:
 
     def _suggest(self, suggestion: Suggestion, total: float) -> None:
         size, change = suggestion.size, suggestion.size / self._size - 1
-        if size == self._size:
-            _note(f'numGenerations {size} is {suggestion.why}.', 'sparkles')
+        if size == self._size or 0 <= suggestion.share - total < WORTH:
+            reached = f'{total / suggestion.most:.0%} of what {MOST} attempts would give'
+            _note(f'numGenerations {self._size} is enough: it reaches {reached}.', 'sparkles')
             return
         does = 'would raise this to' if size > self._size else 'would keep'
         cost = f'{abs(change):.0%} {"more" if change > 0 else "less"} time'
