@@ -32,6 +32,7 @@ def run(settings: Settings) -> None:
     from studio.api.app import KEYED, PATHS, build
     from studio.login import Login
     from studio.security import protect
+    from studio.metric_routes import add_metric_routes
     from studio.services import Studio
     from studio.ui import layout, theme
     from studio.ui.pages import PAGES
@@ -47,6 +48,7 @@ def run(settings: Settings) -> None:
     protect(app, settings, {**apart, **dict.fromkeys(doors, login.app())}, {*KEYED, *doors}, login)
     theme.serve_assets()
     _add_routes(studio)
+    add_metric_routes(studio)
     add_workspace_routes(studio)
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if settings.is_wide:

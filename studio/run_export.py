@@ -119,9 +119,9 @@ class RunExport:
         yield tensorboard_events.file_header(began)
         clock = _Clock(self._runs.folder(view.id).events, began)
         for rows in self._windows(view.id, self._runs.metric_names(view.id)):
-            yield b''.join(
+            yield tensorboard_events.records([
                 tensorboard_events.scalars(clock.at(seq), step, sorted(values.items())) for step, values, seq in rows
-            )
+            ])  # fmt: skip
         clock.close()
 
     def _about(self, view: RunView) -> dict[str, Any]:

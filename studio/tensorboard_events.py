@@ -8,9 +8,13 @@ since 2015: ``Event {double wall_time = 1; int64 step = 2; string file_version =
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import Final
+
+import numpy
+from numpy.typing import NDArray
 
 LARGEST: Final = 3.4028234663852886e38
 """The largest value of a 32-bit float: what is beyond is cut to it."""
@@ -19,41 +23,46 @@ _POLYNOMIAL: Final = 0x82F63B78
 
 def file_header(time: float) -> bytes:
     """What a file begins with; ``time`` in seconds since the epoch."""
-    version = b'brain.Event:2'
-    return _record(_double(1, time) + _bytes(3, version))
+    return records([_double(1, time) + _bytes(3, b'brain.Event:2')])
 
 
 def scalars(time: float, step: int, values: Iterable[tuple[str, float]]) -> bytes:
-    """The values of one step by tag."""
+    """The message of the values of one step by tag, for ``records``."""
     summary = b''.join(
         _bytes(1, _tag(tag) + struct.pack('<f', min(max(value, -LARGEST), LARGEST))) for tag, value in values
     )
-    return _record(_double(1, time) + b'\x10' + _varint(step) + _bytes(5, summary))
+    return _double(1, time) + b'\x10' + _varint(step) + _bytes(5, summary)
 
 
-def _record(message: bytes) -> bytes:
-    length = struct.pack('<Q', len(message))
-    return b''.join((length, _checksum(length), message, _checksum(message)))
+def records(messages: Sequence[bytes]) -> bytes:
+    """Messages as a file holds them: each with its length before it, and the checksums of both."""
+    parts: list[bytes] = []
+    # Checksums are made of many messages at once, byte by byte: those of one length go together.
+    for length, some in groupby(messages, key=len):
+        group = list(some)
+        size = struct.pack('<Q', length)
+        head = size + _checksums([size])[0]
+        for message, checksum in zip(group, _checksums(group), strict=True):
+            parts += (head, message, checksum)
+    return b''.join(parts)
 
 
-def _checksum(data: bytes) -> bytes:
-    """CRC-32C, masked as TFRecord files want it."""
-    table, crc = _table(), 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    return struct.pack('<I', ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+def _checksums(messages: Sequence[bytes]) -> list[bytes]:
+    """CRC-32C of messages of one length, masked as TFRecord files want it."""
+    columns = numpy.frombuffer(b''.join(messages), numpy.uint8).reshape(len(messages), -1).T
+    table, crcs = _table(), numpy.full(len(messages), 0xFFFFFFFF, numpy.uint32)
+    for column in columns:
+        crcs = table[(crcs ^ column) & 0xFF] ^ (crcs >> 8)
+    masked = [((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF for crc in (crcs ^ 0xFFFFFFFF).tolist()]
+    return [struct.pack('<I', crc) for crc in masked]
 
 
 @cache
-def _table() -> tuple[int, ...]:
-    return tuple(_shifted(byte) for byte in range(256))
-
-
-def _shifted(crc: int) -> int:
+def _table() -> NDArray[numpy.uint32]:
+    crcs = numpy.arange(256, dtype=numpy.uint32)
     for _ in range(8):
-        crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-    return crc
+        crcs = crcs >> 1 ^ numpy.where(crcs & 1, numpy.uint32(_POLYNOMIAL), numpy.uint32(0))
+    return crcs
 
 
 @lru_cache(maxsize=1024)

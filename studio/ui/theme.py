@@ -23,6 +23,7 @@ STYLES = (
     'css/studio-adapters.css',
     'css/studio-launch.css',
     'css/studio-watch.css',
+    'css/studio-compare.css',
     'css/studio-editor.css',
     'css/studio-tasks.css',
     'css/studio-import.css',

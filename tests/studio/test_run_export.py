@@ -20,7 +20,7 @@ from studio.document_views import NotFound
 from studio.ingest import ingest
 from studio.run_export import RunExport
 from studio.services import Studio
-from studio.tensorboard_events import scalars
+from studio.tensorboard_events import records, scalars
 from trainer.events import EventWriter, Metrics, Resumed
 
 Open = Callable[..., Studio]
@@ -111,7 +111,7 @@ def test_tensorboard_reads_what_was_written(open_studio: Open) -> None:
 
 
 def test_numbers_beyond_what_tensorboard_can_hold_are_cut() -> None:
-    assert events_of(scalars(1.0, 1, [('x', 1e300), ('y', -1e300)]))[0][2] == {
+    assert events_of(records([scalars(1.0, 1, [('x', 1e300), ('y', -1e300)])]))[0][2] == {
         'x': pytest.approx(3.4028e38, rel=1e-4),
         'y': pytest.approx(-3.4028e38, rel=1e-4),
     }

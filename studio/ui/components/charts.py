@@ -34,7 +34,8 @@ class Series(Document):
     name: str
     color: str = 'c1'
     kind: Literal['line', 'band', 'bar', 'points'] = 'line'
-    dash: Literal['solid', 'dash', 'dot'] = 'solid'
+    dash: Literal['solid', 'dash', 'dot', 'dashdot', 'longdash', 'longdashdot'] = 'solid'
+    label: str = Field(default='', description='Stands at the end of the line.')
     format: Format = 'score'
     sums: bool = False
     right: bool = Field(default=False, description='Belongs to the axis at the right.')
@@ -66,6 +67,7 @@ class ChartSpec(Document):
     right: Axis | None = None
     marks: bool = Field(default=False, description='Shows checkpoints as triangles.')
     leads: bool = False
+    overlay: bool = Field(default=False, description='Series of several runs: none of them speaks for all.')
     headline: Literal['last', 'sum', 'stack'] = 'last'
     change: Literal['', 'plain', 'good'] = Field(default='', description='Shows the change; ``good``: up is good.')
 

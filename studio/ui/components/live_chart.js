@@ -5,7 +5,14 @@
 const FOLLOW = 50; // steps in sight when following
 const SMOOTHING = 0.8; // weight of the past in the smoothed line
 
-const DASHES = { solid: "solid", dash: "5px,3px", dot: "2px,2.5px" };
+const DASHES = {
+  solid: "solid",
+  dash: "5px,3px",
+  dot: "2px,2.5px",
+  dashdot: "8px,3px,2px,3px",
+  longdash: "11px,4px",
+  longdashdot: "11px,3px,2px,3px,2px,3px",
+};
 
 const token = (name) => getComputedStyle(document.body).getPropertyValue(`--${name}`).trim();
 const formats = {
@@ -312,12 +319,23 @@ export default {
           layout.annotations.push({ text: "no data", x: (from + to) / 2, y: 1, yref: "paper", yanchor: "top", showarrow: false, font });
       }
       if (this.spec.bars && this.spec.series.length > 1) this.nameStack(layout, font);
+      this.nameEnds(layout, font);
       for (const level of this.levels) {
         const color = token(level.color ?? "text-3");
         const line = { color, width: 1.2, dash: "4px,3px" };
         layout.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: level.y, y1: level.y, line });
         const at = { x: 1, xref: "paper", xanchor: "right", y: level.y, yanchor: level.below ? "top" : "bottom" };
         layout.annotations.push({ ...at, text: level.text, showarrow: false, font: { ...font, color }, bgcolor: token("bg-surface"), borderpad: 1 });
+      }
+    },
+    nameEnds(layout, font) {
+      for (const s of this.spec.series) {
+        const last = s.label && !this.isHidden(s.key) && this.points[s.key] && this.lastOf(this.points[s.key]);
+        if (!last) continue;
+        layout.margin.r = 24;
+        const y = this.view.smooth ? this.smoothed(this.points[s.key])[last.index] : last.y;
+        const place = { x: last.x, y, xanchor: "left", xshift: 4, yanchor: "middle", showarrow: false };
+        layout.annotations.push({ ...place, text: s.label, font: { ...font, color: token(s.color), weight: 600 } });
       }
     },
     nameStack(layout, font) {
@@ -347,6 +365,7 @@ export default {
     },
     // ---- the card around the chart
     describe() {
+      if (this.spec.overlay) return this.describeAll();
       const lead = this.spec.series.find((s) => s.kind !== "band");
       const { x = [], y = [] } = this.points[lead.key] ?? {};
       const at = y.flatMap((value, i) => (value == null ? [] : [i]));
@@ -368,6 +387,15 @@ export default {
       const sentence = `${this.spec.title}: ${show(y[first])} at step ${Math.round(x[first])}, ${show(y[last])} at step ${Math.round(x[last])}`;
       this.card?.querySelector("[data-figure]")?.setAttribute("aria-label", sentence);
     },
+    describeAll() {
+      const known = this.spec.series.flatMap((s) => {
+        const last = this.points[s.key] && this.lastOf(this.points[s.key]);
+        return last ? [`${s.name} ${formats[s.format](last.y)} at step ${Math.round(last.x)}`] : [];
+      });
+      const none = this.card?.querySelector("[data-none]");
+      if (none) none.hidden = known.length > 0;
+      if (known.length) this.card?.querySelector("[data-figure]")?.setAttribute("aria-label", `${this.spec.title}: ${known.join(", ")}`);
+    },
     headline(lead, y, last) {
       if (this.spec.headline === "sum") return y.reduce((sum, value) => sum + (value ?? 0), 0);
       if (this.spec.headline === "stack") return this.spec.series.reduce((sum, s) => sum + (this.points[s.key]?.y.at(-1) ?? 0), 0);
@@ -387,7 +415,7 @@ export default {
     lost() {
       const { x, y } = this.lead();
       const gaps = [];
-      if (!y) return gaps;
+      if (!y || this.spec.overlay) return gaps;
       for (let i = 1; i < x.length - 1; i++)
         if (y[i] == null && x[i + 1] - x[i - 1] > 2) gaps.push([x[i - 1] + 0.5, x[i + 1] - 0.5]);
       return gaps;
@@ -473,8 +501,9 @@ export default {
       const axis = this.$refs.plot._fullLayout?.xaxis;
       if (!axis) return;
       const at = axis.p2d(event.clientX - this.$refs.plot.getBoundingClientRect().left - axis._offset);
-      const { x, y } = this.lead();
-      const best = x[nearest(x, y, at)] ?? null;
+      const lines = this.spec.overlay ? Object.values(this.points) : [this.lead()];
+      const steps = lines.flatMap(({ x, y }) => x[nearest(x, y, at)] ?? []);
+      const best = steps.sort((a, b) => Math.abs(a - at) - Math.abs(b - at))[0] ?? null;
       this.share("rlvr-step", { step: best });
     },
     onStep({ detail }) {

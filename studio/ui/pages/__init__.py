@@ -8,6 +8,7 @@ from typing import Any, Final
 from studio.ui.pages import (
     adapter_compare,
     adapters,
+    compare,
     editor,
     launch,
     library,
@@ -36,6 +37,7 @@ PAGES: Final[dict[str, Callable[..., Any]]] = {
     '/runs/{run_id}/regrade': regrade.page,
     '/runs/{run_id}/rollouts': rollouts.page,
     '/runs/{run_id}/rollouts/{rollout_id}': rollout.page,
+    '/compare': compare.page,
     '/adapters': adapters.page,
     '/adapters/{version_id}': adapters.page,
     '/adapters/{a}/compare/{b}': adapter_compare.page,

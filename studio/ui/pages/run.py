@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nicegui import run as background
 from nicegui import ui
@@ -19,6 +19,7 @@ from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages import runs_actions
+from studio.ui.pages.compare_pick import address, compare_with
 from studio.ui.pages.run_charts import Charts
 from studio.ui.pages.run_heat import HeatCard
 from studio.ui.pages.run_parts import (
@@ -41,6 +42,13 @@ from trainer.models import MODELS
 
 if TYPE_CHECKING:
     from studio.services import Studio
+
+EXPORTS: Final = {
+    'csv': 'Metrics as CSV',
+    'json': 'Metrics as JSON, with settings',
+    'tensorboard': 'Metrics as TensorBoard events',
+}
+"""Format → what the menu calls it."""
 
 
 async def page(shell: Shell, run_id: str) -> None:
@@ -104,6 +112,21 @@ class RunScreen:
             self.checkpoint_button = Button('Checkpoint', icon='save', kind='hide-s', on_click=self._checkpoint)
             self.checkpoint_button.props['title'] = 'Write a checkpoint when this step is done'
             self.stop_button = Button('Stop', icon='square', kind='dan', on_click=self._stop)
+            self._draw_menu()
+
+    def _draw_menu(self) -> None:
+        with Button(icon='ellipsis', kind='gho icn', label='More') as more:
+            more.props('aria-haspopup=menu')
+            with ui.menu().classes('menu').props('auto-close'):
+                runs_actions.entry('Compare with…', 'git-compare', self._compare)
+                tried = f'/try?run={self.id}'
+                runs_actions.entry('Try it', 'message-square-text', lambda: ui.navigate.to(tried))
+                again = f'/runs/{self.id}/regrade'
+                runs_actions.entry('Re-grade', 'history', lambda: ui.navigate.to(again))
+                ui.element('div').classes('menu-line').props('role=separator')
+                for format, words in EXPORTS.items():
+                    path = f'/runs/{self.id}/metrics.{format}'
+                    runs_actions.entry(words, 'download', lambda path=path: ui.download.from_url(path))
 
     def _body(self, view: RunView, more: Sequence[ChartSpec]) -> None:
         with ui.element('div').classes('rh'):
@@ -229,6 +252,9 @@ class RunScreen:
             ui.navigate.to(f'/runs/{self.id}/rollouts/{rows[0].id}')
         else:
             toast('The attempts at this task were not recorded', 'warn')
+
+    async def _compare(self) -> None:
+        await compare_with(self.studio, [self.id], lambda other: ui.navigate.to(address([self.id, other.id])))
 
     async def _start(self) -> None:
         self.start_button.disable('Starting')

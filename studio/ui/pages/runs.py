@@ -1,15 +1,20 @@
-"""The list of runs: state, step, reward and time of each, kept up to date; what can be done with one is in its menu."""
+"""The list of runs: state, step, reward and time of each, kept up to date; what can be done with one is in its menu.
+
+Two to six that are ticked (with the mouse, or X and Shift X) can be compared.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from nicegui import events, ui
 from nicegui import run as background
-from nicegui import ui
 
 from studio import health
+from studio.comparison import MOST
 from studio.run_views import RunPage, RunQuery, RunView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, spacer
@@ -18,7 +23,9 @@ from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import ago, duration
 from studio.ui.layout import Shell
 from studio.ui.pages import runs_actions
+from studio.ui.pages.compare_pick import address, compare_with
 from studio.ui.pages.run_parts import StateChip
+from studio.ui.pages.runs_actions import entry
 from studio.ui.pages.runs_queue import QueueCard
 from trainer.events import RunState
 from trainer.models import MODELS
@@ -61,6 +68,7 @@ class RunsScreen:
         self.query = query
         self.state = state
         self.lines: list[_Line] = []
+        self.picked: dict[str, None] = {}
         self._pages_shown = (0, 0)
         with ui.element('div').classes('runlist'):
             self.queue = QueueCard(studio, self.refresh)
@@ -69,10 +77,18 @@ class RunsScreen:
                 choices = [Choice(name, label) for name, (label, _) in GROUPS.items()]
                 Segmented(choices, state, label='State', on_change=lambda picked: self._go(state=picked))
                 spacer()
+                self.compare = Button('Compare', icon='git-compare', kind='sm', key='c', on_click=self._compare)
+                self.compare.mark('compare')
+                self.unpick = Button(icon='x', kind='gho icn sm', label='Let go of all', key='escape')
+                self.unpick.on('click', lambda: self.pick(list(self.picked), False), args=[])
                 self.pages = ui.element('span').classes('hs hs-6')
-            with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl'):
+            frame = ui.element('div').classes('card tblbox').props('data-rows')
+            # Keys and ranges are told by rows.js.
+            frame.on('rows-pick', self._told, js_handler='(event) => emit(event.detail)')
+            with frame, ui.element('table').classes('tbl'):
                 with ui.element('thead'), ui.element('tr'):
                     for name, kind in (
+                        ('', 'pickcol'),
                         ('State', ''),
                         ('Run', ''),
                         ('Model', 'hide-s'),
@@ -84,11 +100,38 @@ class RunsScreen:
                         ('', ''),
                     ):
                         with ui.element('th').classes(kind):
-                            Text(name)
+                            Text(name or ('Selected' if kind else 'Actions'), classes='' if name else 'sr')
                 self.body = ui.element('tbody')
             self.none = Text('No run fits. Clear the search or the filter.', 'div', 't3 pad')
         self._show(found)
+        self._show_picked()
         ui.timer(2.0, self.refresh)
+
+    # ------------------------------------------------------------------ picked
+
+    def pick(self, ids: Sequence[str], on: bool) -> None:
+        """Tick runs, or let them go."""
+        for id in ids:
+            if on:
+                self.picked[id] = None
+            else:
+                self.picked.pop(id, None)
+        self._show_picked()
+
+    def _told(self, event: events.GenericEventArguments) -> None:
+        self.pick([str(id) for id in event.args['ids']], bool(event.args['on']))
+
+    def _show_picked(self) -> None:
+        for line in self.lines:
+            line.show_picked(line.id in self.picked)
+        count = len(self.picked)
+        self.compare.set_text(f'Compare ({count})' if count else 'Compare')
+        many = f'At most {MOST} runs can be told apart: let go of {count - MOST}' if count > MOST else ''
+        self.compare.off(many or ('' if count > 1 else 'Tick two to six runs (X on a row)'))
+        self.unpick.set_visibility(count > 0)
+
+    def _compare(self) -> None:
+        ui.navigate.to(address(list(self.picked)))
 
     async def refresh(self) -> None:
         """Read the page again and bring its lines up to date."""
@@ -103,6 +146,7 @@ class RunsScreen:
             self.body.clear()
             with self.body:
                 self.lines = [_Line(self, view) for view in found.rows]
+            self._show_picked()
         self._draw_pages(found.total)
         for line, view in zip(self.lines, found.rows, strict=True):
             line.show(view)
@@ -145,10 +189,13 @@ class _Line:
         self.id = view.id
         self._screen = screen
         self._studio = screen.studio
-        with ui.element('tr'):
+        with ui.element('tr') as self._row:
+            with ui.element('td').classes('pickcol'):
+                self._box = ui.checkbox(on_change=self._ticked).props('dense')
             with ui.element('td'):
                 self._chip = StateChip()
-            with ui.element('td').classes('grow'), ui.element('a').classes('w5 ell').props(f'href="/runs/{view.id}"'):
+            link = f'href="/runs/{view.id}" data-row="{view.id}"'
+            with ui.element('td').classes('grow'), ui.element('a').classes('w5 ell').props(link):
                 self._name = Text()
             with ui.element('td').classes('t2 hide-s'):
                 Text(TITLES.get(view.model, view.model), classes='ell').props['title'] = view.model
@@ -169,32 +216,43 @@ class _Line:
         self._chip.show(view)
         self._name.set_text(view.name)
         self._menu_button.props['aria-label'] = f'Menu of {view.name}'
+        self._box.props['aria-label'] = f'Select {view.name}'
         self._step.set_text(f'{view.step:,} of {view.total:,}' if view.total else '–')  # noqa: RUF001
         reward = view.latest.get(health.REWARD)
         self._reward.set_text('–' if reward is None else f'{reward:.2f}')  # noqa: RUF001
         self._started.set_text(ago(view.started_at))
         self._duration.set_text(duration(view.elapsed_s))
 
+    def show_picked(self, on: bool) -> None:
+        """Show whether the row is ticked."""
+        self._box.value = on
+        self._row.classes(add='sel') if on else self._row.classes(remove='sel')
+
+    def _ticked(self, event: events.ValueChangeEventArguments[bool]) -> None:
+        if (self.id in self._screen.picked) != event.value:
+            self._screen.pick([self.id], bool(event.value))
+
     def _draw_menu(self) -> None:
         self._menu.clear()
         view = self.view
         with self._menu:
-            _item('Open', 'arrow-right', lambda: ui.navigate.to(f'/runs/{view.id}'))
+            entry('Open', 'arrow-right', lambda: ui.navigate.to(f'/runs/{view.id}'))
             if view.can_start:
-                _item('Start', 'play', self._start)
+                entry('Start', 'play', self._start)
             if view.is_final:
                 more = view.state == 'finished'
-                _item('Resume with more steps' if more else 'Resume', 'play', self._resume)
+                entry('Resume with more steps' if more else 'Resume', 'play', self._resume)
             if view.state == 'training' and not view.stopping:
-                _item('Checkpoint now', 'save', self._checkpoint)
+                entry('Checkpoint now', 'save', self._checkpoint)
             if view.can_stop:
-                _item('Take out of the queue' if view.waiting else 'Stop', 'square', self._stop)
-            _item('Rename', 'pencil', self._rename)
-            _item('New run from this', 'copy', lambda: ui.navigate.to(f'/train?copy={view.id}'))
+                entry('Take out of the queue' if view.waiting else 'Stop', 'square', self._stop)
+            entry('Rename', 'pencil', self._rename)
+            entry('New run from this', 'copy', lambda: ui.navigate.to(f'/train?copy={view.id}'))
+            entry('Compare with…', 'git-compare', self._compare_with)
             if view.has_adapter:
-                _item('Download adapter', 'download', lambda: ui.download.from_url(f'/adapters/{view.id}/download'))
+                entry('Download adapter', 'download', lambda: ui.download.from_url(f'/adapters/{view.id}/download'))
             if not view.is_active:
-                _item('Delete', 'trash-2', self._delete)
+                entry('Delete', 'trash-2', self._delete)
 
     async def _start(self) -> None:
         await background.io_bound(self._studio.runs.start, self.id)
@@ -208,6 +266,9 @@ class _Line:
 
     async def _checkpoint(self) -> None:
         await runs_actions.checkpoint(self._studio, self.view, self._screen.refresh)
+
+    async def _compare_with(self) -> None:
+        await compare_with(self._studio, [self.id], lambda other: ui.navigate.to(address([self.id, other.id])))
 
     async def _delete(self) -> None:
         await runs_actions.delete(self._studio, self.view, self._screen.refresh)
@@ -231,12 +292,6 @@ class _Line:
 def _cell(classes: str) -> Text:
     with ui.element('td').classes(classes):
         return Text()
-
-
-def _item(text: str, icon: str, action: object) -> None:
-    with ui.menu_item(on_click=action).classes('mi'):  # type: ignore[arg-type]
-        Icon(icon, 'ic-s')
-        Text(text)
 
 
 def _empty() -> None:

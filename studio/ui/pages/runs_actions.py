@@ -6,14 +6,14 @@ What it says hangs at the page: the dialog or row that asked may be gone by then
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nicegui import run as background
 from nicegui import ui
 
 from studio.run_views import RunView, Saved
 from studio.ui.components.dialogs import ask, opened_dialog
-from studio.ui.components.elements import Button
+from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.fields import Field
 from studio.ui.components.wording import duration, size
 from studio.ui.theme import toast
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from studio.services import Studio
 
 After = Callable[[], Awaitable[None]]
+
+
+def entry(text: str, icon: str, action: Callable[[], Any]) -> None:
+    """Draw an entry of a run's menu."""
+    with ui.menu_item(on_click=action).classes('mi'):
+        Icon(icon, 'ic-s')
+        Text(text)
 
 
 async def stop(studio: Studio, view: RunView, after: After) -> None:
@@ -120,7 +127,7 @@ async def delete(studio: Studio, view: RunView, after: After) -> None:
             toast(f'Deleted, {size(freed or 0)} freed')
         await after()
 
-    adapter = ' Its adapter goes too.' if view.has_adapter else ''
+    adapter = ' Its adapter stays under Adapters.' if view.has_adapter else ''
     ask(
         f'Delete "{view.name}"?',
         f'Frees {size(taken or 0)}: metrics, rollouts, checkpoints and log.{adapter} This cannot be undone.',

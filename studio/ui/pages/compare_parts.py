@@ -1,0 +1,261 @@
+"""The tables of the page that compares runs: the runs with their lines, their configuration, their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from studio import health
+from studio.comparison import RECENT_STEPS, ComparedTask, Difference, Score
+from studio.results import EvaluationView
+from studio.run_views import RunView
+from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.panel import panel
+from studio.ui.components.segmented import Choice, Segmented
+from studio.ui.components.wording import duration, plural, signed
+from studio.ui.pages.compare_series import LETTERS, STROKES
+from studio.ui.pages.run_parts import StateChip
+from trainer.models import MODELS
+
+TITLES: Final = {model.id: model.title for model in MODELS}
+TASK_ROWS: Final = 25
+"""So many tasks are shown at first, and more at each wish."""
+NOTHING: Final = '–'  # noqa: RUF001
+
+
+def sample(number: int) -> None:
+    """Draw the line of a run as the charts do, with its letter."""
+    with ui.element('span').classes('lsample'):
+        line = ui.element('svg').props('aria-hidden=true')
+        line.props['viewBox'] = '0 0 26 8'
+        line.props['innerHTML'] = (
+            f'<path d="M0,4H26" stroke="var(--c{number + 1})" stroke-width="2.5" '
+            f'stroke-dasharray="{STROKES[number]}" fill="none"/>'
+        )
+        Text(LETTERS[number], 'b').style(f'color: var(--c{number + 1})')
+
+
+class RunsTable:
+    """The runs that are compared: the legend of every chart. ``on_remove`` gets the number of a run."""
+
+    def __init__(
+        self,
+        views: Sequence[RunView],
+        evaluations: Sequence[tuple[EvaluationView | None, EvaluationView | None]],
+        *,
+        on_remove: Callable[[int], Any],
+    ) -> None:
+        self._rows: list[tuple[StateChip, Text, Text, Text]] = []
+        with ui.element('table').classes('tbl dense cmpruns'):
+            _head(
+                ('Line', ''), ('Run', ''), ('State', ''), ('Model', 'hide-s'), ('Step', 'r'), ('Reward now', 'r'),
+                ('Held-out', 'r'), ('Duration', 'r hide-s'), ('', ''),
+            )  # fmt: skip
+            with ui.element('tbody'):
+                for number, view in enumerate(views):
+                    self._row(number, view, evaluations[number], on_remove)
+        self.show(views)
+
+    def show(self, views: Sequence[RunView]) -> None:
+        """Bring the rows up to date."""
+        for (chip, step, reward, took), view in zip(self._rows, views, strict=True):
+            chip.show(view)
+            step.set_text(f'{view.step:,} of {view.total:,}' if view.total else NOTHING)
+            now = view.latest.get(health.REWARD)
+            reward.set_text(NOTHING if now is None else f'{now:.2f}')
+            took.set_text(duration(view.elapsed_s))
+
+    def _row(
+        self,
+        number: int,
+        view: RunView,
+        evaluations: tuple[EvaluationView | None, EvaluationView | None],
+        on_remove: Callable[[int], Any],
+    ) -> None:
+        with ui.element('tr'):
+            with ui.element('td'):
+                sample(number)
+            with ui.element('td').classes('grow'), ui.element('a').classes('w5 ell').props(f'href="/runs/{view.id}"'):
+                Text(view.name).props['title'] = view.name
+            with ui.element('td'):
+                chip = StateChip()
+            with ui.element('td').classes('t2 hide-s'):
+                Text(TITLES.get(view.model, view.model), classes='ell').props['title'] = view.model
+            step, reward = _cell('r num'), _cell('r num w6')
+            with ui.element('td').classes('r num'):
+                _held_out(*evaluations)
+            took = _cell('r num t2 hide-s')
+            with ui.element('td').classes('r'):
+                remove = Button(icon='x', kind='gho icn sm', label=f'Leave {view.name} out')
+                remove.on('click', lambda: on_remove(number), args=[])
+        self._rows.append((chip, step, reward, took))
+
+
+class ConfigurationTable:
+    """What the runs were made with. ``only_differences`` is told on as it is switched."""
+
+    def __init__(self, rows: Sequence[Difference], *, only: bool, on_switch: Callable[[bool], Any]) -> None:
+        self._rows, self._on_switch = rows, on_switch
+        differing = sum(row.differs for row in rows)
+        with panel('Configuration', icon='sliders-horizontal', classes='cmpconf') as head:
+            with head:
+                spacer()
+                choices = [Choice('differ', 'Differences', count=differing), Choice('all', 'All', count=len(rows))]
+                Segmented(choices, 'differ' if only else 'all', label='Settings shown', on_change=self._switch)
+            self._inside = ui.element('div').classes('tblbox')
+        self._draw(only)
+
+    def _switch(self, picked: str) -> Any:
+        self._draw(picked == 'differ')
+        return self._on_switch(picked == 'differ')
+
+    def _draw(self, only: bool) -> None:
+        self._inside.clear()
+        shown = [row for row in self._rows if row.differs or not only]
+        with self._inside:
+            if not shown:
+                Text('Nothing differs: the same model, settings and tasks.', 'div', 't3 pad')
+                return
+            with ui.element('table').classes('tbl dense'):
+                letters = [(LETTERS[number], '') for number in range(len(shown[0].values))]
+                _head(('Setting', ''), *letters, ('Default', 'hide-s'))
+                with ui.element('tbody'):
+                    for row in shown:
+                        _setting(row)
+
+
+class TasksTable:
+    """How the runs do at each task, those that changed most first."""
+
+    def __init__(self, rows: Sequence[ComparedTask], runs: int) -> None:
+        self._rows, self._runs, self._shown = rows, runs, 0
+        with panel('Task by task', icon='list-checks', classes='cmptasks') as head:
+            with head:
+                Text(_how_many(rows), classes='t3 t-small')
+                spacer()
+            if not rows:
+                Text('These runs have no tasks.', 'div', 't3 pad')
+                return
+            with ui.element('div').classes('tblbox'), ui.element('table').classes('tbl dense'):
+                letters = [(LETTERS[number], 'r') for number in range(runs)]
+                _head(('Task', ''), *letters, ('B less A' if runs == 2 else 'Range', 'r'))
+                self._body = ui.element('tbody')
+            with ui.element('div').classes('ft hs'):
+                Text(
+                    f'Held-out tasks: share of attempts solved, before and after. Training tasks: mean reward of the '
+                    f'last {RECENT_STEPS} steps of a run. n: attempts that were scored.',
+                    classes='t3 t-small',
+                )
+                spacer()
+                self._more = Button('Show more', kind='sm', on_click=self._show_more)
+        self._show_more()
+
+    def _show_more(self) -> None:
+        count = TASK_ROWS if not self._shown else 200
+        with self._body:
+            for row in self._rows[self._shown : self._shown + count]:
+                self._task(row)
+        self._shown = min(len(self._rows), self._shown + count)
+        left = len(self._rows) - self._shown
+        self._more.set_visibility(left > 0)
+        self._more.set_text(f'Show {min(200, left):,} more')
+
+    def _task(self, row: ComparedTask) -> None:
+        with ui.element('tr'):
+            with ui.element('td').classes('grow'), ui.element('span').classes('hs hs-6'):
+                Text(row.title, classes='ell').props['title'] = row.title
+                if row.versions_differ:
+                    with ui.element('span').classes('chip warn') as chip:
+                        Text('changed')
+                    chip.props['title'] = 'The task was changed between these runs'
+            for score in row.scores:
+                with ui.element('td').classes('r num'):
+                    _score(score)
+            with ui.element('td').classes('r num w6'):
+                _change(row, signed_change=self._runs == 2)
+
+
+def _setting(row: Difference) -> None:
+    usual = max(row.values, key=row.values.count)
+    with ui.element('tr'):
+        with ui.element('td'):
+            Text(row.key, classes='mono')
+        for value in row.values:
+            with ui.element('td').classes('val'):
+                other = row.differs and value is not None and (value != usual or row.values.count(usual) == 1)
+                shown = 'not recorded' if value is None else value
+                text = Text(shown, classes=f'ell {"t3" if value is None else "mono w6" if other else "mono t2"}')
+                text.props['title'] = shown
+        with ui.element('td').classes('t3 mono hide-s'):
+            Text(row.default, classes='ell')
+
+
+def _score(score: Score | None) -> None:
+    if score is None:
+        Text('not in this run', classes='t3 t-small')
+        return
+    if score.mean is None:
+        missing = f'before {score.before:.2f}' if score.before is not None else 'not attempted yet'
+        Text(missing, classes='t3 t-small')
+        return
+    if score.before is not None:
+        Text(f'{score.before:.2f} → ', classes='t3')
+    Text(f'{score.mean:.2f}', 'b', 'w6')
+    errors = f', {plural(score.errors, "error")}' if score.errors else ''
+    count = Text(f' n {score.n}{errors}', classes='t3 t-micro')
+    bounds = f'95 %: {score.low:.2f} to {score.high:.2f}' if score.low is not None and score.high is not None else ''
+    at = f'step {score.step}' if score.step is not None else 'after training'
+    kind = 'Held-out' if score.kind == 'held_out' else 'Training'
+    count.props['title'] = ' · '.join(filter(None, (kind, at, bounds)))
+
+
+def _change(row: ComparedTask, *, signed_change: bool) -> None:
+    first, *rest = row.scores
+    if row.change is None:
+        Text(NOTHING, classes='t3')
+    elif signed_change and first and rest[0] and first.mean is not None and rest[0].mean is not None:
+        change = rest[0].mean - first.mean
+        Text(signed(change), classes='c-ok' if change > 0 else 'c-bad' if change < 0 else 't3')
+    else:
+        Text(f'{row.change:.2f}', classes='' if row.change else 't3')
+
+
+def _how_many(rows: Sequence[ComparedTask]) -> str:
+    everywhere = sum(all(row.scores) for row in rows)
+    some = len(rows) - everywhere
+    return f'{everywhere} in every run' + (f', {some} only in some' if some else '')
+
+
+def _held_out(before: EvaluationView | None, after: EvaluationView | None) -> None:
+    if before is None and after is None:
+        Text(NOTHING, classes='t3')
+        return
+    if before is not None and before.mean is not None:
+        Text(f'{before.mean:.2f} → ' if after else f'{before.mean:.2f} before', classes='t3')
+    if after is not None and after.mean is not None:
+        text = Text(f'{after.mean:.2f}', 'b', 'w6')
+        if after.low is not None and after.high is not None:
+            text.props['title'] = f'{after.solved} of {after.attempts} · 95 %: {after.low:.2f} to {after.high:.2f}'
+
+
+def _head(*columns: tuple[str, str]) -> None:
+    with ui.element('thead'), ui.element('tr'):
+        for name, classes in columns:
+            with ui.element('th').classes(classes):
+                Text(name or 'Actions', classes='' if name else 'sr')
+
+
+def _cell(classes: str) -> Text:
+    with ui.element('td').classes(classes):
+        return Text()
+
+
+def empty(icon: str, text: str, hint: str, *, action: str, on_click: Callable[[], Any]) -> None:
+    """Draw what stands in the place of a comparison that there is none of."""
+    with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
+        Icon(icon, 'ic-l')
+        Text(text)
+        Text(hint, classes='t3 t-small')
+        Button(action, icon='plus', kind='pri', on_click=on_click)
