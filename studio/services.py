@@ -57,7 +57,6 @@ class Studio:
         self.export = RunExport(self.database, self.runs, self.results)
         self.workspaces = FinalWorkspaces(self.runs)
         self.regrades = Regrades(self.database, self.settings, self.runs)
-        self.export = RunExport(self.database, self.runs, self.results)
         self.search = RolloutSearch(self.database, self.settings.runs_folder)
         self.meters = Meters(self.database)
         self.estimates = Estimates(self.database)
