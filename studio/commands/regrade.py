@@ -23,8 +23,8 @@ from trainer.sandbox.python_env import package_environment
 from trainer.task import TaskFile, TaskSpec
 
 WORDS: dict[Change, str] = {
-    'pass_to_fail': 'passed, fails now',
-    'fail_to_pass': 'failed, passes now',
+    'pass_to_fail': 'passed, now fail',
+    'fail_to_pass': 'failed, now pass',
     'scored_to_error': 'scored, is an error now',
     'error_to_scored': 'an error, is scored now',
     'reward_changed': 'another reward',

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from live_server import Server, start_server, stop_server
 from playwright.sync_api import Page, expect
+from test_accessibility import faults
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'studio'))
 from kept_run import LENIENT, kept_run, spec
@@ -55,12 +56,13 @@ def test_a_corrected_checker_is_tried_on_what_was_kept(page: Page, server: Serve
     page.get_by_role('button', name='Re-grade').click()
     expect(page.get_by_role('status').filter(has_text='8 rollouts graded again, 2 flipped')).to_be_visible()
     expect(page.locator('.flips tbody tr')).to_have_count(8)
-    only = page.get_by_role('button', name='2 failed, passes now')
+    only = page.get_by_role('button', name='2 failed, now pass')
     only.focus()
     page.keyboard.press('Enter')
     expect(page.locator('.flips tbody tr')).to_have_count(2)
     page.reload()
     expect(page.get_by_role('status').filter(has_text='8 rollouts graded again, 2 flipped')).to_be_visible()
+    assert not [fault for dark in (False, True) for fault in faults(page, dark=dark)]
     page.locator('.flips tbody a').first.click()
     _look_at_the_workspace(page)
 
@@ -68,6 +70,7 @@ def test_a_corrected_checker_is_tried_on_what_was_kept(page: Page, server: Serve
 def _look_at_the_workspace(page: Page) -> None:
     card = page.get_by_role('region', name='Final workspace')
     expect(card).to_contain_text('4 files')
+    assert not faults(page)
     card.get_by_role('button', name='answer.txt').click()
     dialog = page.get_by_role('dialog', name='answer.txt')
     expect(dialog).to_contain_text('42')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from trainer.recording import Rollout
 from trainer.regrade import Change, Ground, Regraded, counted, obstacle, recorded, regrade
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
-from trainer.rollout.play import EpisodeLimits, Player
+from trainer.rollout.play import EpisodeLimits, Player, record
+from trainer.rollout.shared import SharedPlayer
 from trainer.runfolder import RunFolder
 from trainer.sandbox import SandboxScope
 from trainer.sandbox.python_env import base_environment
 from trainer.task import TaskFile, TaskSpec, parse_task
+from trainer.team import Team
 
 
 def task(id: str, command: str, **spec: Any) -> TaskFile:
@@ -141,6 +144,34 @@ def test_what_a_resume_does_again_is_not_counted_twice(run: RunFolder, tmp_path:
     again = Resumed(seq=last.seq + 1, step=1).model_dump_json().encode()
     copy.events.write_bytes(run.events.read_bytes() + again + b'\n')
     assert {event.step for event in recorded(copy).values()} == {1}
+
+
+class Mirror(Team):
+    """A team of two whose other process has always done the same."""
+
+    def gather(self, value: Any) -> list[Any]:
+        return [pickle.loads(pickle.dumps(value)) for _ in range(self.size)]
+
+
+def test_workspaces_of_other_processes_are_kept_by_the_one_that_writes(tmp_path: Path, ground: Ground) -> None:
+    with scripted(tmp_path / 'run', GIVEN[:2]) as run:
+        run.journal.keep_workspaces(64)
+        keeper = run.journal.workspaces
+        assert keeper is not None
+        player = SharedPlayer(
+            Chat(run.tokenizer),
+            ScriptedEngine(run.tokenizer, [WRITE, DONE]),
+            EpisodeLimits(300, 4, 1.0),
+            lambda: TfcodeEnv(ground.home, 'bubblewrap', keep=keeper.take),
+            team=Mirror(0, 2),
+            workspaces=keeper,
+        )
+        episodes = player.play([GIVEN[0], GIVEN[1]])
+        player.close()
+        rollout = record(episodes[1], step=1, stage='train', group=0, index=0, advantage=None)
+        run.journal.rollout(rollout, 'train')
+    (kept,) = WorkspaceFolder(tmp_path / 'run').all()
+    assert (kept.name, [entry.shown for entry in kept.tree.entries]) == (rollout.workspace, ['a.txt'])
 
 
 def test_a_task_that_begins_otherwise_cannot_be_graded() -> None:

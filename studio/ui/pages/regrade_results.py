@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from studio.services import Studio
 
 LOOKS: Final[dict[Change, tuple[str, str, str]]] = {
-    'pass_to_fail': ('passed, fails now', 'bad', 'trending-down'),
-    'fail_to_pass': ('failed, passes now', 'ok', 'trending-up'),
+    'pass_to_fail': ('passed, now fail', 'bad', 'trending-down'),
+    'fail_to_pass': ('failed, now pass', 'ok', 'trending-up'),
     'scored_to_error': ('now an error', 'warn', 'triangle-alert'),
     'error_to_scored': ('was an error, scored now', 'info', 'circle-check'),
     'reward_changed': ('another reward', 'info', 'equal'),
@@ -53,7 +53,7 @@ class RegradeResults:
                     self._fill = ui.element('i')
                 self._counts = ui.element('div').classes('hs hs-1 wrap').props('role=group aria-label="What changed"')
                 self._reason = Text('', 'p', 'c-bad t-small')
-            self._list = ui.element('div')
+            self._list = ui.element('div').props('data-rows')
         with ui.element('div').classes('card empty') as self._none:
             Icon('history', 'ic-l t3')
             Text('Not graded again yet.')
