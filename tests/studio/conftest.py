@@ -19,6 +19,16 @@ def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('studio.supervisor.TICK_S', 0.1)
 
 
+@pytest.fixture(autouse=True)
+def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated tab is looked at until it shows what is waited for, not for a third of a second."""
+    if 'user' in request.fixturenames:
+        from nicegui.testing import User
+
+        for look in (User.should_see, User.should_not_see):
+            monkeypatch.setitem(look.__kwdefaults__, 'retries', 300)
+
+
 @pytest.fixture(scope='session')
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with all tables and no rows, to be copied."""

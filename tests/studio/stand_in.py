@@ -30,7 +30,7 @@ def stub(*options: str) -> LocalLauncher:
     return LocalLauncher((sys.executable, str(STUB), *options), term_s=0.5)
 
 
-def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """Wait for a condition and return what it said."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -46,7 +46,7 @@ def grandchildren(folder: Path) -> list[int]:
     return [int(line) for line in path.read_text(encoding='utf-8').split()]
 
 
-def ended(studio: Studio, run_id: str, seconds: float = 20) -> RunView:
+def ended(studio: Studio, run_id: str, seconds: float = 60) -> RunView:
     """Wait for the end of a run."""
     until(lambda: studio.runs.get(run_id).is_final, seconds)
     return studio.runs.get(run_id)

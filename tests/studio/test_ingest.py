@@ -142,7 +142,7 @@ def test_a_long_run_is_read_in_seconds(open_studio: Open) -> None:
             file.write(json.dumps({**line, 'seq': step, 'step': step}) + '\n')
     began = time.monotonic()
     assert ingest(studio.database, run_id, folder) == 5000
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert len(studio.runs.metrics(run_id, buckets=500)) == 14
 
 

@@ -91,8 +91,8 @@ def test_a_save_waits_for_another_writer(database: Database, tmp_path: Path) -> 
     other = sqlite3.connect(tmp_path / 'studio.db', isolation_level=None, check_same_thread=False)
     other.execute('BEGIN IMMEDIATE')
     timer = threading.Timer(0.7, lambda: other.execute('COMMIT'))
-    timer.start()
     began = time.monotonic()
+    timer.start()
     Documents(database).create(task())
     assert time.monotonic() - began > 0.5
     timer.join()

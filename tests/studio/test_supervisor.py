@@ -22,6 +22,11 @@ from trainer.runfolder import RunFolder
 Open = Callable[..., Studio]
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('studio.supervisor.EXIT_S', 0.5)
+
+
 @pytest.mark.parametrize(
     ('end', 'line', 'state', 'reason'),
     [
@@ -107,15 +112,18 @@ def test_a_run_survives_the_studio_and_is_found_again(
     open_studio: Open, tmp_path: Path, end: str, state: str, reason: str
 ) -> None:
     """Case C8: killed at once, the run ends while nobody watches or later; nothing is missing."""
-    process, run_id = _server(tmp_path / 'home', '--steps', '40', '--interval', '0.05', '--rollouts', '2', '--end', end)
+    options = ('--steps', '40', '--interval', '0', '--rollouts', '2', '--hold', 'training', '--end', end)
+    process, run_id = _server(tmp_path / 'home', *options)
     folder = RunFolder(tmp_path / 'home' / 'runs' / run_id)
-    until(lambda: folder.events.exists() and folder.events.read_bytes().count(b'\n') > 20)
+    until(lambda: (folder.path / 'holds').exists())
     _kill(process)
     claim = folder.claim()
     assert claim is not None and claim.alive
     if end == 'finished':
+        (folder.path / 'go').touch()
         until(lambda: not claim.alive)
     studio = open_studio()
+    (folder.path / 'go').touch()
     done = ended(studio, run_id)
     assert (done.state, reason in done.reason) == (state, True)
     assert studio.runs.metrics(run_id)['loss'][0] == list(range(1, 41))

@@ -316,7 +316,7 @@ def test_each_is_certified_before_it_is_published(studio: Studio) -> None:
 
 def test_making_can_be_cancelled(studio: Studio) -> None:
     slow = TaskFile.model_validate(TASK).model_dump(mode='json')
-    slow['task_spec']['checker']['config']['command'] = 'sleep 20; grep -qx {n} out.txt'
+    slow['task_spec']['checker']['config']['command'] = 'sleep 90; grep -qx {n} out.txt'
     base = studio.documents.create(parse_task(slow)[0])
     studio.variants.make(base.id, Recipe(title='Slow {n}', table=combined({'n': '1..3'})))
 
@@ -328,7 +328,7 @@ def test_making_can_be_cancelled(studio: Studio) -> None:
     began = time.monotonic()
     studio.variants.cancel(base.id)
     job = ended(studio, base.id)
-    assert time.monotonic() - began < 15, 'what runs is ended, not waited for'
+    assert time.monotonic() - began < 60, 'what runs is ended, not waited for'
     assert job.state == 'cancelled'
     assert [one.outcome for one in job.made] == ['untried'] * 3
     assert [bool(one.id) for one in job.made] == [True, False, False]

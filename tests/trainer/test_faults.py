@@ -193,7 +193,7 @@ def test_slow_setup_is_an_error_and_ends_its_children(checker_home, monkeypatch)
     started = time.monotonic()
     with pytest.raises(SetupFailed, match=r'timed out after 0\.5 s'):
         prepare(task, home=checker_home)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert marked() == []
 
 

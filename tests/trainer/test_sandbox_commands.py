@@ -74,9 +74,9 @@ def test_environment_is_an_allow_list(monkeypatch):
 @pytest.mark.parametrize('command', ['cat', 'read x; echo "[$x]"', 'python3', 'python3 -c "print(input())"'])
 def test_stdin_is_at_its_end(sandbox, command):
     started = time.monotonic()
-    done = sandbox.run(command, timeout_s=10)
+    done = sandbox.run(command, timeout_s=60)
     assert not done.timed_out
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_a_time_limit_ends_everything(sandbox, command):
     started = time.monotonic()
     done = []
     thread = threading.Thread(
-        target=lambda: done.append(sandbox.run(command.replace('MARK', MARK.decode()), timeout_s=0.5))
+        target=lambda: done.append(sandbox.run(command.replace('MARK', MARK.decode()), timeout_s=1))
     )
     thread.start()
-    while not running(MARK) and time.monotonic() - started < 0.5:
+    while not running(MARK) and thread.is_alive():
         time.sleep(0.01)
     assert running(MARK), 'the command never started what it is about'
     thread.join()
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 20
     assert done[0].timed_out
     assert done[0].exit_code is None
     assert done[0].text == 'so far\n'
@@ -108,11 +108,11 @@ def test_a_time_limit_ends_everything(sandbox, command):
 
 
 def test_nothing_outlives_a_command(sandbox):
+    sleep = f'sleep {MARK.decode()}'
     done = sandbox.run(
-        f'(setsid nohup sleep {MARK.decode()} &); (sleep {MARK.decode()} &); sleep 0.1; pgrep -c sleep; echo hi'
+        f'(setsid nohup {sleep} &); ({sleep} &); until [ "$(pgrep -xc sleep)" = 2 ]; do :; done; echo hi', timeout_s=30
     )
-    assert done.text == '2\nhi\n'
-    assert done.duration_ms < 5000
+    assert done.text == 'hi\n'
     assert not running(MARK)
     # The shell that counts, and the server that started it.
     assert sandbox.run('set -- /proc/[0-9]*; echo $#').text == '2\n'
@@ -194,16 +194,16 @@ def test_a_fork_bomb_is_contained():
     'program',
     [
         'bytearray(10**10)',
-        'import mmap; m = mmap.mmap(-1, 600 << 20); [m.write(b"x" * (1 << 20)) for _ in range(600)]; time.sleep(9)',
-        '[os.fork() for _ in range(4)]; b = bytearray(40 << 20); b[::4096] = b"x" * len(b[::4096]); time.sleep(9)',
+        'import mmap; m = mmap.mmap(-1, 600 << 20); [m.write(b"x" * (1 << 20)) for _ in range(600)]; time.sleep(90)',
+        '[os.fork() for _ in range(4)]; b = bytearray(40 << 20); b[::4096] = b"x" * len(b[::4096]); time.sleep(90)',
     ],
 )
 def test_memory_is_limited(program):
     with open_sandbox(SandboxSpec(limits=Limits(memory_bytes=256 << 20))) as sandbox:
         started = time.monotonic()
-        done = sandbox.run(['python3', '-c', f'import os, time; {program}'], timeout_s=8)
+        done = sandbox.run(['python3', '-c', f'import os, time; {program}'], timeout_s=60)
         assert done.out_of_memory or b'MemoryError' in done.output
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < 30
         assert sandbox.run('echo alive').text == 'alive\n'
 
 
@@ -295,7 +295,7 @@ def test_close_in_the_middle_of_a_command():
     started = time.monotonic()
     sandbox.close()
     thread.join()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
     assert errors == ['the sandbox is closed']
     assert not running(MARK)
     sandbox.close()

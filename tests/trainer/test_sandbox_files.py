@@ -103,7 +103,7 @@ def test_files_that_would_block_or_never_end(sandbox):
         with pytest.raises(PathRefused):
             sandbox.read_file(path)
     assert sandbox.read_file('sparse', limit=100) == bytes(100)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_names_and_modes_that_are_odd(sandbox):

@@ -42,7 +42,7 @@ def test_the_probe_proves_it():
     assert report.name == 'bubblewrap'
     assert report.fix == ''
     assert len(report.rows) == 15
-    assert report.duration_ms < 5000
+    assert report.duration_ms < 60_000
 
 
 def test_the_probe_tells_the_truth_about_none():
