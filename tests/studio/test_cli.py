@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from stand_in import SPEC, STUB, until
 
 from studio.cli import main
-from trainer.runfolder import RunFolder
+from trainer.runfolder import STOP, RunFolder
 
 ROOT = Path(__file__).parent.parent.parent
 TRAIN = ROOT / 'assets' / 'tasks' / 'tutorial-train.jsonl'
@@ -263,8 +262,8 @@ def test_ctrl_c_stops_and_a_second_one_ends(home: Path, tmp_path: Path, presses:
     assert claim is not None
     for _ in range(presses):
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-    out, err = process.communicate(timeout=30)
+        until(lambda: folder.requested(STOP))
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, json.loads(out)['state']) == (130, 'stopped'), err
     assert not psutil.pid_exists(claim.pid)
 

@@ -58,7 +58,7 @@ def test_a_finished_run_has_nothing_left_to_do(killed: tuple[RunFolder, int]) ->
         folder.reopen()
     assert refused.value.hint == 'Raise the step count to go on.'
     again = subprocess.run(
-        [sys.executable, '-m', 'trainer', str(folder.path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, '-m', 'trainer', str(folder.path)], capture_output=True, text=True, timeout=180, check=False
     )
     assert again.returncode == 2
     assert 'Nothing is left to do' in again.stderr
@@ -84,7 +84,7 @@ def test_a_run_that_works_is_not_started_twice(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match='is being trained now'):
         folder.reopen()
     second = subprocess.run(
-        [sys.executable, '-m', 'trainer', str(folder.path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, '-m', 'trainer', str(folder.path)], capture_output=True, text=True, timeout=180, check=False
     )
     assert second.returncode == 2
     assert f'is being trained by process {process.pid}' in second.stderr

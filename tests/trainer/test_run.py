@@ -38,7 +38,7 @@ def start(folder: RunFolder) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, '-m', 'trainer', str(folder.path)], stdout=log, stderr=log)
 
 
-def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 120) -> None:
+def wait_for(folder: RunFolder, condition: Callable[[list[object]], bool], seconds: float = 240) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition(list(read_events(folder.events)[0])):
@@ -151,7 +151,7 @@ def test_a_stop_keeps_the_adapter(tmp_path: Path, how: str) -> None:
         folder.request('stop')
     else:
         os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=180) == 143
     events, _ = read_events(folder.events)
     assert state_of(events, folder.exit(), folder.claim()) == ('stopped', 'stopped by the user')
     assert (folder.adapter / 'adapter_model.safetensors').is_file()
@@ -161,7 +161,7 @@ def test_a_run_that_cannot_start_says_why_within_seconds(tmp_path: Path) -> None
     folder = make(tmp_path / 'run', read_manifest(TUTORIAL)[:1])
     config = json.loads((folder.path / 'run.json').read_text())
     (folder.path / 'run.json').write_text(json.dumps({**config, 'model': str(tmp_path / 'nowhere')}))
-    assert start(folder).wait(timeout=60) == 1
+    assert start(folder).wait(timeout=180) == 1
     events, _ = read_events(folder.events)
     state, reason = state_of(events, folder.exit(), folder.claim())
     assert state == 'failed'
@@ -173,7 +173,7 @@ def test_packages_that_cannot_be_installed_end_a_run_before_its_model_loads(
 ) -> None:
     monkeypatch.setenv('PIP_NO_INDEX', '1')
     folder = make(tmp_path / 'run', read_manifest(TUTORIAL)[:1], rl={'enabled': True, 'pipPackages': ['no-such']})
-    assert start(folder).wait(timeout=60) == 1
+    assert start(folder).wait(timeout=180) == 1
     events, _ = read_events(folder.events)
     state, reason = state_of(events, folder.exit(), folder.claim())
     assert state == 'failed'
