@@ -4,12 +4,16 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
 
+from studio.services import Studio
+from studio.settings import Settings
+from studio.store.ids import new_id
 from trainer.config import RunConfig, parse_settings
 from trainer.errors import ConfigError
 from trainer.manifest import read_manifest
@@ -39,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         }
     )
     config = RunConfig(
-        id='test', created_at=datetime.now(UTC), model=str(base), settings=settings, home=str(root / 'home')
+        id=new_id(), created_at=datetime.now(UTC), model=str(base), settings=settings, home=str(root / 'home')
     )
     tasks = ASSETS / 'tasks'
     train, held_out = (read_manifest(tasks / f'tutorial-{name}.jsonl') for name in ('train', 'heldout'))
@@ -82,6 +86,26 @@ def test_an_adapter_behaves_in_a_fresh_process_as_in_training(run: RunFolder, tm
     lineage = json.loads((adapter / 'lineage.json').read_text())
     assert lineage['model']['sha256'] == result.base
     assert len(lineage['held_out']) == 1
+
+
+def test_the_studio_proves_what_a_run_left(run: RunFolder) -> None:
+    home = run.path.parent / 'home'
+    shutil.copytree(run.path, home / 'runs' / run.config().id)
+    studio = Studio(Settings(home=home))
+    try:
+        studio.supervisor.adopt()
+        studio.supervisor.tick()
+        assert studio.adapters.keep_up() == 1
+        version = studio.adapters.find(run.config().id)
+        assert version.proof.state == 'queued'
+        deadline = time.monotonic() + 120
+        while version.proof.state in ('queued', 'running') and time.monotonic() < deadline:
+            studio.proofs.keep_up()
+            time.sleep(0.1)
+            version = studio.adapters.get(version.id)
+        assert version.proof.state == 'proven', version.proof
+    finally:
+        studio.stop()
 
 
 def test_one_changed_tensor_is_found(run: RunFolder, tmp_path: Path) -> None:
