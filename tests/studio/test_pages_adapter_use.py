@@ -17,10 +17,10 @@ from studio.settings import Settings
 from studio.tryout_views import Attempt, TryView
 from studio.ui import layout
 from studio.ui.components.elements import Text
+from studio.ui.components.try_words import said
 from studio.ui.pages import PAGES
 from studio.ui.pages.adapter_use import use_panel
 from studio.ui.pages.try_choices import limits_of, packages_of, read_choices, task_of
-from studio.ui.pages.try_it import said
 from trainer.errors import TaskError
 from trainer.task import parse_task
 

@@ -25,7 +25,7 @@ MANY = 1000
 class Choices:
     """What the page opens with. Tasks by key: an id of the library, or ``run/task`` for a run's frozen copy.
 
-    ``training``: a run that works now, with which a try shares this machine.
+    ``training``: a run that works now, with which a try shares this machine. ``run_name``: of the run asked for.
     """
 
     tasks: dict[str, str]
@@ -35,6 +35,7 @@ class Choices:
     task: str
     adapter: str
     model: str
+    run_name: str = ''
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def read_choices(studio: Studio, *, task: str, adapter: str, run: str, model: st
     """Read what there is; what was asked for is picked, where it is there."""
     query = DocumentQuery(status='published', sort='title', descending=False, per_page=MANY)
     tasks = {row.id: row.title.strip() or 'Untitled task' for row in studio.documents.list(query).rows}
-    frozen = _frozen(studio, run)
+    name, frozen = _frozen(studio, run)
     if task and '/' not in task and task not in tasks:
         with contextlib.suppress(NotFound):
             tasks[task] = studio.documents.get(task).title.strip() or 'Untitled task'
@@ -71,6 +72,7 @@ def read_choices(studio: Studio, *, task: str, adapter: str, run: str, model: st
         task=asked if asked in offered else next(iter(offered), ''),
         adapter=found.id if found is not None else '',
         model=picked,
+        run_name=name,
     )
 
 
@@ -118,17 +120,18 @@ def model_title(id: str) -> str:
         return id
 
 
-def _frozen(studio: Studio, run: str) -> dict[str, str]:
+def _frozen(studio: Studio, run: str) -> tuple[str, dict[str, str]]:
+    """The name of a run, and its frozen tasks by key."""
     if not run:
-        return {}
+        return '', {}
     try:
         name = studio.runs.get(run).name
         tasks = studio.runs.tasks(run)
     except NotFound:
-        return {}
+        return '', {}
     role = {'train': 'trained on', 'held_out': 'held out'}
     ordered = sorted(tasks, key=lambda task: task.role)
-    return {f'{run}/{task.id}': f'{task.title} · {role[task.role]} in {name}' for task in ordered}
+    return name, {f'{run}/{task.id}': f'{task.title} · {role[task.role]} in {name}' for task in ordered}
 
 
 def _here(model: ModelInfo) -> bool:

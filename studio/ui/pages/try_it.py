@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -13,12 +12,13 @@ from nicegui import ui
 from studio.document_views import NotFound
 from studio.store.ids import new_id
 from studio.tryout_views import TryView
+from studio.ui.components.choose_one import ChooseOne
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, note, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.live_episode import LiveEpisode
 from studio.ui.components.transcript import long_text
 from studio.ui.components.try_strip import TryStrip
-from studio.ui.components.wording import plural
+from studio.ui.components.try_words import said
 from studio.ui.layout import Shell, sandbox_badge
 from studio.ui.pages.try_choices import Choices, Limits, limits_of, model_title, packages_of, read_choices, task_of
 from trainer.errors import RlvrError
@@ -90,7 +90,8 @@ class TryScreen:
         return self._shell.studio
 
     def _draw_bar(self) -> None:
-        crumbs = [('Runs', '/runs'), ('Run', f'/runs/{self._run}')] if self._run else [('Adapters', '/adapters')]
+        name = self._choices.run_name
+        crumbs = [('Runs', '/runs'), (name, f'/runs/{self._run}')] if name else [('Adapters', '/adapters')]
         with self._shell.topbar('Try it', crumbs=crumbs):
             spacer()
             self._stop = Button('Stop', icon='circle-stop', kind='dan', on_click=self._stop_now)
@@ -103,10 +104,12 @@ class TryScreen:
         choices = self._choices
         with ui.element('section').classes('card tryset').props('aria-label="What to try"'):
             with Field('Task', classes='wide'):
-                self._task_box = _select(choices.tasks, self.task, 'Task', find=True)
+                self._task_box = ChooseOne(
+                    choices.tasks, self.task, label='Task', title='Which task?', on_pick=self._changed
+                )
             with Field('Adapter') as self._adapter_field:
                 options = {'': BASE_ONLY, **{id: version.label for id, version in choices.adapters.items()}}
-                self._adapter_box = _select(options, self.adapter, 'Adapter', find=len(options) > 12)
+                self._adapter_box = _select(options, self.adapter, 'Adapter')
             with Field('Base model') as self._model_field:
                 self._model_box = _select(choices.models, self.model, 'Base model')
             with Field('Temperature', classes='slim') as self._temperature_field:
@@ -119,11 +122,11 @@ class TryScreen:
             with Field('Seed', classes='slim') as self._seed_field:
                 self._seed_box = ui.input(value=str(self._seed)).props('outlined dense inputmode=numeric')
                 self._seed_box.props['aria-label'] = 'Seed'
-        for box in (self._task_box, self._adapter_box, self._model_box):
+        for box in (self._adapter_box, self._model_box):
             box.on_value_change(self._changed)
 
-    async def _changed(self) -> None:
-        self.task, self.adapter = self._task_box.value or '', self._adapter_box.value or ''
+    async def _changed(self, _: object = None) -> None:
+        self.task, self.adapter = self._task_box.value, self._adapter_box.value or ''
         self.model = self._base() or self._model_box.value or self.model
         await self._picked()
 
@@ -342,38 +345,8 @@ class TryScreen:
         self._there = False
 
 
-def said(view: TryView) -> str:
-    """Where a try stands, in a line."""
-    match view.phase:
-        case 'loading':
-            return f'{view.text} …'
-        case 'waiting':
-            return 'Another try with this model goes first …'
-        case 'stopping':
-            return 'Stopping …'
-        case 'failed':
-            return ''
-    where = f' on {view.device}' if view.device else ''
-    if view.phase == 'playing':
-        over = sum(one.rollout is not None for one in view.attempts)
-        return f'Playing{where} · {over} of {plural(len(view.attempts), "episode")} over'
-    parts = [f'{name} {_solved(view.of(side))}' for side, name in _SIDES.items() if view.of(side)]
-    return f'{"Stopped" if view.phase == "stopped" else "Solved"}: {", ".join(parts)}'
-
-
-_SIDES: Final[dict[Side, str]] = {'base': 'base', 'adapter': 'adapter'}
-
-
-def _solved(attempts: Sequence[Any]) -> str:
-    verdicts = [one.rollout.verdict for one in attempts if one.rollout is not None]
-    scored = [verdict for verdict in verdicts if verdict.reward is not None]
-    errors = len(verdicts) - len(scored)
-    text = f'{sum(verdict.solved for verdict in scored)} of {len(scored)}'
-    return f'{text} ({plural(errors, "error")})' if errors else text
-
-
-def _select(options: dict[str, str], value: str, label: str, *, find: bool = False) -> ui.select:
-    box = ui.select(options, value=value, with_input=find).props('outlined dense options-dense')
+def _select(options: dict[str, str], value: str, label: str) -> ui.select:
+    box = ui.select(options, value=value).props('outlined dense options-dense')
     box.props['aria-label'] = label
     return box
 
