@@ -30,11 +30,11 @@ def _facts(view: AdapterVersionView) -> list[tuple[str, Any]]:
     model, run = (_mapping(lineage.get(key)) for key in ('model', 'run'))
     facts: list[tuple[str, Any]] = [(title, getattr(view, name)) for title, name in _TOP]
     facts.append(('Base revision', model.get('revision') or None))
-    facts.append(('Base sha256', model.get('sha256') or None))
+    facts.append(('Base sha256', f'{str(model["sha256"])[:16]}…' if model.get('sha256') else None))
     facts.append(('Training', _METHODS.get(str(run.get('training_type')))))
     facts.append(('Cold start', lineage.get('cold_start')))
-    facts.append(('Size in bytes', view.size))
-    facts.append(('Weights sha256', view.sha256))
+    facts.append(('Size', f'{view.size:,} bytes'))
+    facts.append(('Weights sha256', f'{view.sha256[:16]}…'))
     return facts
 
 

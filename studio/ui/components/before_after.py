@@ -41,27 +41,26 @@ def before_after(
     pairs: Sequence[Pair],
     *,
     how: str = '',
-    before_name: str = 'base model',
-    after_name: str = '',
+    names: tuple[str, str] = ('Before, base model', 'After training'),
+    legend: tuple[str, str] = ('before', 'after'),
     folded: bool = False,
     on_open: Callable[[str], Any] | None = None,
 ) -> None:
     """Draw the card. ``on_open(task)`` is called for a click on a task's name; ``folded`` hides the tasks at first.
 
-    ``how`` says how often and how each task was attempted; the names are those of the two that were measured.
+    ``how`` says how often and how each task was attempted; ``names`` and ``legend`` what the two are.
     """
     with panel('Held-out success') as head:
         with head:
-            words = f'{plural(len(pairs), "task")} never trained on'
-            Text(f'{words}, {how}' if how else words, classes='t3 t-small hide-s ell')
+            Text(f'{plural(len(pairs), "task")} never trained on', classes='t3 t-small hide-s ell')
             spacer()
-            _legend('c6', 'before')
-            _legend('c1', 'after')
+            _legend('c6', legend[0])
+            _legend('c1', legend[1])
             _interval_legend()
         with ui.element('div').classes('ba'):
-            _total(f'Before, {before_name}', before, 't2')
+            _total(names[0], before, 't2')
             Icon('arrow-right', 'ic-l t3')
-            _total(f'After, {after_name}' if after_name else 'After training', after, '')
+            _total(names[1], after, '')
             if before and after and before.mean is not None and after.mean is not None:
                 ui.element('span').classes('vsep')
                 _change(after.mean - before.mean, pairs)
@@ -71,7 +70,7 @@ def before_after(
             with ui.element('div').classes('pairs'):
                 for pair in pairs:
                     _pair(pair, on_open)
-                _axis()
+                _axis(how)
 
 
 def bars_svg(before: Share | None, after: Share | None) -> str:
@@ -144,10 +143,10 @@ def _pair(pair: Pair, on_open: Callable[[str], Any] | None) -> None:
             Text(f' of {attempts}', classes='t3')
 
 
-def _axis() -> None:
-    with ui.element('div').classes('axr').props('aria-hidden=true'):
-        ui.element('span')
-        with ui.element('span').classes('axl'):
+def _axis(how: str) -> None:
+    with ui.element('div').classes('axr'):
+        Text(how, classes='how').props['title'] = how
+        with ui.element('span').classes('axl').props('aria-hidden=true'):
             for share in (0, 0.25, 0.5, 0.75, 1):
                 Text(f'{share:g}', 'i').style(f'left: {100 * share:g}%')
         ui.element('span')

@@ -9,7 +9,7 @@ from studio.adapter_views import AdapterVersionView, Comparison
 from studio.ui.components.before_after import before_after
 from studio.ui.components.elements import Button, Text, chip, note, spacer
 from studio.ui.components.panel import panel
-from studio.ui.components.wording import ago, plural, size
+from studio.ui.components.wording import ago, size
 from studio.ui.layout import Shell
 from studio.ui.pages.adapter_list import seal, step_words
 from studio.ui.pages.run_parts import pairs, share
@@ -54,9 +54,9 @@ def _success(found: Comparison) -> None:
             Text('Neither was measured.', 'div', 't3 t-small pad')
         return
     one = b or a
-    how = f'{plural(one.k, "attempt")} each, temperature {one.temperature:g}' if one else ''
+    how = f'k = {one.k} attempts a task, temperature {one.temperature:g}' if one else ''
     names = (found.a.label, found.b.label)
-    before_after(share(a), share(b), pairs(a, b), how=how, before_name=names[0], after_name=names[1])
+    before_after(share(a), share(b), pairs(a, b), how=how, names=names, legend=names)
     if a is not None and b is not None and not found.same_tasks:
         note('They were measured on different tasks: the totals cannot be compared.', 'warn', icon='triangle-alert')
 

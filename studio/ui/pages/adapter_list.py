@@ -72,7 +72,7 @@ class AdapterList:
 
     def _row(self, version: AdapterVersionView, chosen: str) -> ui.element:
         icon, kind, words = SEALS[version.proof.state]
-        with ui.element('a').classes('av') as row:
+        with ui.element('a').classes('vrow') as row:
             row.props['href'] = f'/adapters/{version.id}'
             if version.id == chosen:
                 row.props['aria-current'] = 'true'

@@ -44,14 +44,14 @@ def held_out_panel(studio: Studio, version: AdapterVersionView, run: RunView | N
             toast('The attempts at this task were not recorded', 'warn')
 
     measured = version.after or version.before
-    how = f'{plural(measured.k, "attempt")} each, temperature {measured.temperature:g}' if measured else ''
+    how = f'k = {measured.k} attempts a task, temperature {measured.temperature:g}' if measured else ''
     found = pairs(version.before, version.after)
     before_after(
         share(version.before),
         share(version.after),
         found,
         how=how,
-        after_name=f'v{version.number}',
+        names=('Before, base model', f'After, v{version.number}'),
         on_open=open_task if run is not None else None,
     )
 

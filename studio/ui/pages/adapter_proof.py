@@ -144,14 +144,14 @@ def _numbers(result: ProofResult) -> None:
             _pair('Held-out attempts', 'none were measured')
         else:
             _pair('In-training evaluation', f'{seen.solved_then} of {seen.attempts}')
-            _pair('Reloaded in a fresh process', f'{seen.solved_now} of {seen.attempts}')
+            _pair('Reloaded, fresh process', f'{seen.solved_now} of {seen.attempts}')
             if seen.exact:
                 good = seen.attempts - seen.same <= seen.allowed
                 _pair('Same verdict', f'{seen.same} of {seen.attempts}', 'ok' if good else 'bad')
             else:
                 _pair('Attempts', 'sampled anew: rates are compared')
         near = result.logit_difference <= result.logit_tolerance
-        off = f'{result.logit_difference:.2g} of {result.logit_tolerance:g} allowed'
+        off = f'{result.logit_difference:.2g} (≤ {result.logit_tolerance:g})'
         _pair('Largest logit difference', off, '' if near else 'bad')
         _pair('Base model', f'sha256 {result.base[:6]}…{result.base[-4:]}', title=result.base)
         _pair('Weights', f'sha256 {result.adapter[:6]}…{result.adapter[-4:]}', title=result.adapter)
