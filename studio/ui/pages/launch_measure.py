@@ -26,12 +26,13 @@ ONE_STEP: Final = {'heldOutAttempts': 0, 'evalEvery': 0, 'saveEvery': 0}
 
 
 class Measure:
-    """The offer in one tab; ``on_change`` is called while the run works and when it has ended."""
+    """The offer in one tab; ``on_change`` is called when the run begins and when it has ended."""
 
     def __init__(self, studio: Studio, on_change: Callable[[], Awaitable[None]]) -> None:
         self._studio, self._on_change = studio, on_change
         self._wish: tuple[str, Mapping[str, Any], Sequence[str]] = ('', {}, ())
         self._run: RunView | None = None
+        self._said: Text | None = None
         self._client = ui.context.client
         self._timer = ui.timer(POLL_S, self._look, active=False)
         self.off = ''
@@ -53,8 +54,7 @@ class Measure:
         """Draw the offer, or how far it is."""
         with ui.element('div').classes('hs'):
             if self._run is not None:
-                word = STATES[self._run.state][0].lower()
-                Text(f'Measuring: {word}, {duration(self._run.elapsed_s)}', classes='t-small num').props('role=status')
+                self._said = Text(_words(self._run), classes='t-small num').props('role=status')
                 spacer()
                 Button('Cancel', kind='xs', on_click=self._cancel)
                 return
@@ -92,11 +92,19 @@ class Measure:
         view = await background.io_bound(self._studio.runs.get, self._run.id)
         if view is None:
             return
-        self._run = view
-        if view.is_final:
-            self._run = None
-            self._timer.deactivate()
-            if view.state not in ('finished', 'stopped'):
-                with self._client.layout:
-                    toast('The step could not be measured', 'bad', detail=view.reason)
+        if not view.is_final:
+            self._run = view
+            # The words alone: a button that is drawn anew each second would lose clicks.
+            if self._said is not None:
+                self._said.text = _words(view)
+            return
+        self._run = self._said = None
+        self._timer.deactivate()
+        if view.state not in ('finished', 'stopped'):
+            with self._client.layout:
+                toast('The step could not be measured', 'bad', detail=view.reason)
         await self._on_change()
+
+
+def _words(run: RunView) -> str:
+    return f'Measuring: {STATES[run.state][0].lower()}, {duration(run.elapsed_s)}'
