@@ -182,9 +182,10 @@ def test_a_finished_run_shows_what_it_gained_and_gives_its_adapter_away(
         assert {'adapter_model.safetensors', 'adapter_config.json'} <= set(archive.namelist())
 
     ready(page, server, f'/adapters?run={path.rpartition("/")[2]}')
-    expect(page.get_by_role('heading', name='quick run')).to_be_visible()
-    expect(page.get_by_text('PeftModel.from_pretrained')).to_be_visible()
-    assert page.locator('.pairs .rw').count() == 16
+    expect(page.get_by_role('heading', name='quick run').first).to_be_visible()
+    expect(page.get_by_role('region', name='Held-out success').locator('.rw')).to_have_count(16)
+    page.get_by_role('radio', name='Serve').click()
+    expect(page.get_by_text('PeftModel.from_pretrained').first).to_be_visible()
 
 
 def test_rollouts_open_from_the_heatmap_and_show_hostile_text_as_text(server: Server, new_page: NewPage) -> None:
