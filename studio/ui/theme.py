@@ -27,11 +27,13 @@ STYLES = (
     'css/studio-editor.css',
     'css/studio-tasks.css',
     'css/studio-import.css',
+    'css/studio-tiers.css',
     'css/studio-try.css',
     'css/studio-regrade.css',
 )
 SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
 REPEAT_S = 60
+TOAST_S, UNDO_S = 4.0, 8.0
 TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
 
 logger = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ def toast(message: str, kind: str = 'ok', *, detail: str = '', undo: Callable[[]
         icon=sprite(TOAST_ICONS[kind]),
         classes=kind,
         position='bottom-right',
-        timeout=None if kind == 'bad' else (8.0 if undo else 4.0),
+        timeout=None if kind == 'bad' else (UNDO_S if undo else TOAST_S),
         caption=detail,
         close_button='Dismiss' if kind == 'bad' else False,
     )
