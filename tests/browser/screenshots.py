@@ -84,6 +84,7 @@ def _pages(home: Path) -> dict[str, Callable[[Page, str], None]]:
         'train': _open('/train'),
         'runs': _open('/runs'),
         'adapters': _open('/adapters'),
+        'try': _open('/try'),
         'models': _open('/models'),
         'settings': _open('/settings'),
     }

@@ -73,7 +73,7 @@ def test_an_episode_is_played_again_and_with_the_next_seed(server: Server, page:
 def test_what_hangs_can_be_stopped(server: Server, page: Page) -> None:
     open_page(page, server, f'task={new_task(server, setup_commands=["sleep 40"])}')
     page.get_by_role('button', name='Run', exact=True).click()
-    expect(page.get_by_label(re.compile('turn 1'))).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_label(re.compile('turn 1')).first).to_be_visible(timeout=PATIENCE)
     page.get_by_role('button', name='Stop').click()
     expect(page.get_by_role('button', name='Run again')).to_be_visible(timeout=PATIENCE)
     expect(page.locator('.trybar [role=status]')).to_contain_text('Stopped')

@@ -109,4 +109,4 @@ def test_where_a_try_stands() -> None:
     attempts = (Attempt(side='base', number=0), Attempt(side='adapter', number=0))
     view = TryView(id='x', phase='playing', device='CPU', attempts=attempts)
     assert said(view) == 'Playing on CPU · 0 of 2 episodes over'
-    assert said(view.model_copy(update={'phase': 'finished'})) == 'Solved: base 0 of 0, adapter 0 of 0'
+    assert said(view.model_copy(update={'phase': 'finished'})) == 'Solved: base no verdict, adapter no verdict'

@@ -34,6 +34,8 @@ _SIDES: Final[dict[Side, str]] = {'base': 'base', 'adapter': 'adapter'}
 
 def _solved(attempts: Sequence[Attempt]) -> str:
     verdicts = [one.rollout.verdict for one in attempts if one.rollout is not None]
+    if not verdicts:
+        return 'no verdict'
     scored = [verdict for verdict in verdicts if verdict.reward is not None]
     errors = len(verdicts) - len(scored)
     text = f'{sum(verdict.solved for verdict in scored)} of {len(scored)}'
