@@ -353,6 +353,5 @@ def pairs(before: EvaluationView | None, after: EvaluationView | None) -> list[P
 def _task_share(task: TaskResult | None) -> Share | None:
     if task is None:
         return None
-    scored = task.attempts - task.errors
-    mean = task.solved / scored if scored > 0 else None
+    mean = task.solved / task.attempts if task.attempts else None  # errors are no attempts
     return Share(mean, task.low, task.high, task.solved, task.attempts)
