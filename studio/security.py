@@ -188,7 +188,7 @@ class _Counted:
     def __init__(self, limited: Limited, scope: Scope, receive: Receive, send: Send) -> None:
         self._limited, self._scope, self._receive, self._send = limited, scope, receive, send
         self._seen = 0
-        self._started = self._refused = False
+        self._started = self._refused = self._more = False
 
     async def run(self) -> None:
         try:
@@ -201,6 +201,7 @@ class _Counted:
     async def _next(self) -> Message:
         message = await self._receive()
         self._seen += len(message.get('body', b''))
+        self._more = message.get('more_body', False)
         if self._seen > self._limited.max_bytes:
             raise _TooLarge
         return message
@@ -216,7 +217,8 @@ class _Counted:
     async def _refuse(self) -> None:
         if not self._refused:
             self._refused = True
-            await _drain(self._receive)
+            if self._more:
+                await _drain(self._receive)
             await self._limited.refuse(self._scope, self._receive, self._send)
 
 
