@@ -52,10 +52,9 @@ def conditions(query: DocumentQuery) -> list[ColumnElement[bool]]:
 
 def order(query: DocumentQuery) -> list[ColumnElement[Any]]:
     """What documents are sorted by; those without a pass rate come last whichever way rates are sorted."""
-    by = pass_rate(query.subject) if query.sort == 'rate' else ORDER[query.sort]
-    last = [by.is_(None)] if query.sort == 'rate' else []
-    both = (by, col(DocumentTable.id))
-    return [*last, *((column.desc() for column in both) if query.descending else both)]
+    by, id = pass_rate(query.subject) if query.sort == 'rate' else ORDER[query.sort], col(DocumentTable.id)
+    by, id = (by.desc(), id.desc()) if query.descending else (by.asc(), id.asc())
+    return [by.nulls_last() if query.sort == 'rate' else by, id]
 
 
 def certificate_state() -> ColumnElement[CertificateState]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Float, case, cast, func, literal
+from sqlalchemy import ColumnElement, Float, case, cast, func
 from sqlmodel import Session, col, select
 
 from studio.document_views import DocumentRow
@@ -14,20 +14,27 @@ from studio.pass_rates import EASY, HARD, PassRate, Tier
 from studio.store.tables import CalibrationTable, DocumentTable, VersionTable
 
 AT_ONCE: Final = 500
-"""Documents of one statement."""
+"""Values of one statement."""
+_RATE: Final[ColumnElement[float]] = cast(CalibrationTable.passes, Float) / func.nullif(
+    col(CalibrationTable.attempts), 0
+)
+"""The same division as in ``tier_of``, so that both find the same tier at its bounds."""
 
 
 def tier(subject: str) -> ColumnElement[Tier]:
     """The tier of the latest version of a document for a subject; the words of ``Tier``."""
-    rate = pass_rate(subject)
-    return case((rate.is_(None), literal('unknown')), (rate > EASY, 'easy'), (rate < HARD, 'hard'), else_='band')
+    word = case((_RATE.is_(None), 'unknown'), (_RATE > EASY, 'easy'), (_RATE < HARD, 'hard'), else_='band')
+    return func.coalesce(_of_document(word, subject), 'unknown')
 
 
 def pass_rate(subject: str) -> ColumnElement[float]:
     """The pass rate of the latest version of a document for a subject; null where nothing was scored."""
-    # Hard and easy are told by comparing with HARD and EASY: the division must be the one of ``tier_of``.
-    rate = cast(CalibrationTable.passes, Float) / func.nullif(col(CalibrationTable.attempts), 0)
-    measured = select(rate).where(CalibrationTable.subject == subject, CalibrationTable.hash == DocumentTable.hash)
+    return _of_document(_RATE, subject)
+
+
+def _of_document(value: ColumnElement[Any], subject: str) -> ColumnElement[Any]:
+    """Something of the counts of a document's latest version: one look at the index for each document."""
+    measured = select(value).where(CalibrationTable.subject == subject, CalibrationTable.hash == DocumentTable.hash)
     return measured.correlate(DocumentTable).scalar_subquery()
 
 
@@ -35,7 +42,7 @@ def rated(session: Session, rows: Sequence[DocumentRow], subject: str) -> tuple[
     """Rows with what is known of each; without a subject as they are."""
     if not subject:
         return tuple(rows)
-    rates = rates_of(session, [row.id for row in rows], subject)
+    rates = _rates(session, {row.id: row.hash for row in rows}, subject)
     return tuple(row.model_copy(update={'pass_rate': rates.get(row.id)}) for row in rows)
 
 
@@ -43,24 +50,34 @@ def rates_of(session: Session, ids: Iterable[str], subject: str) -> dict[str, Pa
     """What a subject earned on the latest versions of documents; those that it never attempted are left out."""
     found: dict[str, PassRate] = {}
     for some in batches(ids):
-        found |= _measured_before(session, some, subject)
-        query = (
-            select(DocumentTable.id, CalibrationTable)
-            .join(CalibrationTable, col(CalibrationTable.hash) == col(DocumentTable.hash))
-            .where(col(DocumentTable.id).in_(some), CalibrationTable.subject == subject)
-        )
-        found |= {id: view(row) for id, row in session.exec(query).all()}
+        query = select(DocumentTable.id, DocumentTable.hash).where(col(DocumentTable.id).in_(some))
+        found |= _rates(session, dict(session.exec(query).all()), subject)
     return found
 
 
-def _measured_before(session: Session, ids: Sequence[str], subject: str) -> dict[str, PassRate]:
-    query = (
-        select(VersionTable.document_id, func.max(CalibrationTable.updated_at))
-        .join(CalibrationTable, col(CalibrationTable.hash) == col(VersionTable.hash))
-        .where(col(VersionTable.document_id).in_(ids), CalibrationTable.subject == subject)
-        .group_by(col(VersionTable.document_id))
-    )
-    return {id: PassRate(is_stale=True, measured_at=at) for id, at in session.exec(query).all()}
+def _rates(session: Session, hashes: Mapping[str, str], subject: str) -> dict[str, PassRate]:
+    """The rates of some documents (as many as one statement takes) by their ids, from the hashes of their versions."""
+    rows = _counts(session, hashes.values(), subject)
+    found = {id: view(rows[hash]) for id, hash in hashes.items() if hash in rows}
+    left = [id for id in hashes if id not in found]
+    query = select(VersionTable.document_id, VersionTable.hash).where(col(VersionTable.document_id).in_(left))
+    earlier = list(session.exec(query).all()) if left else []
+    rows = _counts(session, (hash for _, hash in earlier), subject)
+    for id, hash in earlier:
+        if hash in rows:
+            found[id] = PassRate(is_stale=True, measured_at=rows[hash].updated_at)
+    return found
+
+
+def _counts(session: Session, hashes: Iterable[str], subject: str) -> dict[str, CalibrationTable]:
+    found: dict[str, CalibrationTable] = {}
+    # By the key alone: a join would have the database walk through everything that the subject ever attempted.
+    for some in batches(dict.fromkeys(hashes)):
+        query = select(CalibrationTable).where(
+            CalibrationTable.subject == subject, col(CalibrationTable.hash).in_(some)
+        )
+        found |= {row.hash: row for row in session.exec(query)}
+    return found
 
 
 def view(row: CalibrationTable) -> PassRate:
@@ -75,8 +92,8 @@ def view(row: CalibrationTable) -> PassRate:
     )
 
 
-def batches(ids: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """Ids in pieces that one statement takes."""
-    left = iter(ids)
+def batches(values: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Values in pieces that one statement takes."""
+    left = iter(values)
     while some := tuple(islice(left, AT_ONCE)):
         yield some

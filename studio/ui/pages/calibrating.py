@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from studio.services import Studio
 
 BASE: Final = 'None: the base model'
+OTHER_MODEL: Final = ('Another model', 'A folder with a saved transformers model, or a hub id: owner/name')
+OTHER_ADAPTER: Final = ('Another adapter', 'A folder in PEFT layout')
+_OTHER: Final = '\0other'
+"""Value of the choice that opens a box to type in; nothing that is typed can be it."""
 TEXT: Final = 'Tasks are attempted as in training. Attempts of the same model add up.'
 
 
@@ -92,20 +96,9 @@ class _Dialog:
     def _draw_who(self, who: Who) -> None:
         models = {model.id: model.title for model in offered_models() if model.supports_rl}
         models.setdefault(who.model, model_of(who.model).title)
-        with Field('Model', hint='Pick one, or type a folder or a hub id: owner/name') as self._model_field:
-            self._model = ui.select(
-                models, value=who.model, with_input=True, new_value_mode='add-unique', key_generator=lambda text: text
-            ).props('outlined dense options-dense hide-bottom-space aria-label=Model')
-        with Field('Adapter', hint='Pick one of this model, or type a folder in PEFT layout') as self._adapter_field:
-            self._adapter = ui.select(
-                self._adapters_of(who.model),
-                value=who.adapter_id or who.adapter,
-                with_input=True,
-                new_value_mode='add-unique',
-                key_generator=lambda text: text,
-            ).props('outlined dense options-dense hide-bottom-space aria-label=Adapter')
-        self._model.on_value_change(self._model_changed)
-        self._adapter.on_value_change(self._reckon)
+        self._model = _Pick('Model', models, who.model, OTHER_MODEL, self._model_changed)
+        picked = who.adapter_id or who.adapter
+        self._adapter = _Pick('Adapter', self._adapters_of(who.model), picked, OTHER_ADAPTER, self._reckon)
 
     def _draw_numbers(self, who: Who) -> None:
         with Field('Attempts a task', hint=f'1 to {MAX_ATTEMPTS}; more make the interval narrower') as self._k_field:
@@ -123,17 +116,17 @@ class _Dialog:
 
     async def _model_changed(self) -> None:
         self._tokens = None
-        self._adapter.set_options(self._adapters_of(str(self._model.value or '')), value='')
+        self._adapter.offer(self._adapters_of(self._model.value))
         await self._reckon()
 
     def _who(self) -> Who | None:
         """Who is to attempt the tasks; ``None`` where the form does not say, which is shown."""
-        adapter = str(self._adapter.value or '')
+        adapter = self._adapter.value
         is_known = adapter in self._adapters
         try:
             return Who(
-                model=str(self._model.value or '').strip(),
-                adapter='' if is_known else adapter.strip(),
+                model=self._model.value,
+                adapter='' if is_known else adapter,
                 adapter_id=adapter if is_known else None,
                 temperature=self._heat.value,
                 tokens=self._tokens,
@@ -150,7 +143,7 @@ class _Dialog:
         """Say how many attempts there will be, and what they took before."""
         total = len(self._ids) * self._attempts
         self._counted.set_text(f'{len(self._ids):,} × {self._attempts} = {plural(total, "attempt")}')  # noqa: RUF001
-        for field in (self._model_field, self._adapter_field, self._k_field, self._heat_field):
+        for field in (self._model.field, self._adapter.field, self._k_field, self._heat_field):
             field.show_error('')
         who = self._who()
         each = None if who is None else await run.io_bound(self._studio.calibrations.seconds, who)
@@ -182,9 +175,41 @@ class _Dialog:
 
     def _refused(self, error: RlvrError) -> None:
         """Say what is wrong at its field, else beside the dialog."""
-        fields = {'model': self._model_field, 'adapter': self._adapter_field, 'k': self._k_field}
+        fields = {'model': self._model.field, 'adapter': self._adapter.field, 'k': self._k_field}
         for one in error.fields if isinstance(error, FieldsError) else ():
             if one.loc in fields:
                 fields[one.loc].show_error(f'{one.msg}. {error.hint}'.strip())
                 return
         theme.toast(error.message, 'bad', detail=error.hint)
+
+
+class _Pick:
+    """A list to pick from, whose last choice opens a box for what is not in it: its name, and what goes in there."""
+
+    def __init__(
+        self, label: str, options: dict[str, str], value: str, other: tuple[str, str], on_change: Callable[[], Any]
+    ) -> None:
+        self._other, self._on_change = other, on_change
+        known = value in options
+        with Field(label) as self.field:
+            self._select = ui.select({**options, _OTHER: f'{other[0]}…'}, value=value if known else _OTHER)
+            self._select.props(f'outlined dense options-dense hide-bottom-space aria-label={label}')
+            self._box = ui.input(value='' if known else value, placeholder=other[1])
+            self._box.props('outlined dense hide-bottom-space').props['aria-label'] = f'{other[0]}: {other[1]}'
+        self._box.set_visibility(not known)
+        self._select.on_value_change(self._picked)
+        self._box.on('blur', on_change, args=[])
+
+    @property
+    def value(self) -> str:
+        """What is picked, or typed."""
+        picked = str(self._select.value)
+        return str(self._box.value or '').strip() if picked == _OTHER else picked
+
+    def offer(self, options: dict[str, str]) -> None:
+        """Offer other choices, and pick the first."""
+        self._select.set_options({**options, _OTHER: f'{self._other[0]}…'}, value=next(iter(options)))
+
+    def _picked(self) -> Any:
+        self._box.set_visibility(self._select.value == _OTHER)
+        return self._on_change()
