@@ -59,9 +59,9 @@ def _checksums(messages: Sequence[bytes]) -> list[bytes]:
 
 @cache
 def _table() -> NDArray[numpy.uint32]:
-    crcs = numpy.arange(256, dtype=numpy.uint32)
+    crcs: NDArray[numpy.uint32] = numpy.arange(256, dtype=numpy.uint32)
     for _ in range(8):
-        crcs = crcs >> 1 ^ numpy.where(crcs & 1, numpy.uint32(_POLYNOMIAL), numpy.uint32(0))
+        crcs = (crcs >> 1 ^ numpy.where(crcs & 1, _POLYNOMIAL, 0)).astype(numpy.uint32)
     return crcs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from transformers import TrainerCallback
@@ -48,9 +49,7 @@ def connect(trainer: Any, run: Run, numbers: Numbers) -> None:
 def disconnect(run: Run) -> None:
     """End what a stage reported, so that the next one begins a line of its own: its steps are counted anew."""
     if 'wandb' in run.config.settings.report_to:
-        import wandb
-
-        wandb.finish()
+        import_module('wandb').finish()
 
 
 class _Guarded(TrainerCallback):  # type: ignore[misc]

@@ -329,12 +329,23 @@ export default {
       }
     },
     nameEnds(layout, font) {
+      // Labels at the ends of lines, from the lowest up, pushed apart where they would touch.
+      const ends = [];
       for (const s of this.spec.series) {
         const last = s.label && !this.isHidden(s.key) && this.points[s.key] && this.lastOf(this.points[s.key]);
-        if (!last) continue;
-        layout.margin.r = 24;
-        const y = this.view.smooth ? this.smoothed(this.points[s.key])[last.index] : last.y;
-        const place = { x: last.x, y, xanchor: "left", xshift: 4, yanchor: "middle", showarrow: false };
+        if (last) ends.push({ s, x: last.x, y: this.view.smooth ? this.smoothed(this.points[s.key])[last.index] : last.y });
+      }
+      if (!ends.length) return;
+      layout.margin.r = 24;
+      const values = Object.values(this.points).flatMap(({ y }) => (y ?? []).filter((value) => value != null));
+      const [low, high] = this.spec.y.range ?? [Math.min(this.spec.y.signed ? Infinity : 0, ...values), Math.max(...values)];
+      const pixels = ((this.$refs.plot?.clientHeight ?? 150) - 34) / (high - low || 1);
+      const placed = [];
+      for (const { s, x, y } of ends.sort((a, b) => a.y - b.y)) {
+        const near = placed.filter((other) => Math.abs(other.x - x) < this.lastStep() / 40);
+        const at = Math.max(y * pixels, ...near.map((other) => other.at + 11));
+        placed.push({ x, at });
+        const place = { x, y, xanchor: "left", xshift: 4, yanchor: "middle", yshift: at - y * pixels, showarrow: false };
         layout.annotations.push({ ...place, text: s.label, font: { ...font, color: token(s.color), weight: 600 } });
       }
     },

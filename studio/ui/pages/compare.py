@@ -141,6 +141,8 @@ class CompareScreen:
         count = self._known[name]
         with panel(spec.title, classes=f'ch {classes}', flat=True) as head:
             with head:
+                if name == REWARD:
+                    Text(REWARD, classes='t3 t-micro mono')
                 spacer()
                 if count < len(self.views):
                     Text(f'in {count} of {len(self.views)} runs', classes='t3 t-micro')

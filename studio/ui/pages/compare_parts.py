@@ -50,7 +50,7 @@ class RunsTable:
         self._rows: list[tuple[StateChip, Text, Text, Text]] = []
         with ui.element('table').classes('tbl dense cmpruns'):
             _head(
-                ('Line', ''), ('Run', ''), ('State', ''), ('Model', 'hide-s'), ('Step', 'r'), ('Reward now', 'r'),
+                ('Line', ''), ('Run', ''), ('State', ''), ('Model', 'hide-s'), ('Step', 'r'), ('Last reward', 'r'),
                 ('Held-out', 'r'), ('Duration', 'r hide-s'), ('', ''),
             )  # fmt: skip
             with ui.element('tbody'):
@@ -241,10 +241,13 @@ def _held_out(before: EvaluationView | None, after: EvaluationView | None) -> No
 
 
 def _head(*columns: tuple[str, str]) -> None:
+    """Names and classes of columns; the letter of a run is written in the colour of its line."""
     with ui.element('thead'), ui.element('tr'):
         for name, classes in columns:
             with ui.element('th').classes(classes):
-                Text(name or 'Actions', classes='' if name else 'sr')
+                text = Text(name or 'Actions', classes='' if name else 'sr')
+                if len(name) == 1:
+                    text.classes('w6').style(f'color: var(--c{LETTERS.index(name) + 1})')
 
 
 def _cell(classes: str) -> Text:

@@ -169,8 +169,8 @@ class SettingsForm:
             box.input.classes(remove='clamped')
         for key, choice in self._choices.items():
             choice.show(_text(KNOWN[key][1].default))
-        for _, box in self._several.values():
-            box.value = []
+        for _, picked in self._several.values():
+            picked.value = []
         self._engine_select.value = 'auto'
         self._draw_packages()
         return self._on_change()

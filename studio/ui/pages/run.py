@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nicegui import run as background
@@ -126,7 +127,7 @@ class RunScreen:
                 ui.element('div').classes('menu-line').props('role=separator')
                 for format, words in EXPORTS.items():
                     path = f'/runs/{self.id}/metrics.{format}'
-                    runs_actions.entry(words, 'download', lambda path=path: ui.download.from_url(path))
+                    runs_actions.entry(words, 'download', partial(ui.download.from_url, path))
 
     def _body(self, view: RunView, more: Sequence[ChartSpec]) -> None:
         with ui.element('div').classes('rh'):

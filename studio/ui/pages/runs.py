@@ -228,7 +228,7 @@ class _Line:
         self._box.value = on
         self._row.classes(add='sel') if on else self._row.classes(remove='sel')
 
-    def _ticked(self, event: events.ValueChangeEventArguments[bool]) -> None:
+    def _ticked(self, event: events.ValueChangeEventArguments[bool | None]) -> None:
         if (self.id in self._screen.picked) != event.value:
             self._screen.pick([self.id], bool(event.value))
 
