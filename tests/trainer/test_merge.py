@@ -81,12 +81,15 @@ def executed(snippet: Snippet) -> str:
     return printed.getvalue()
 
 
-def test_bfloat16_takes_half_and_says_how_far_it_is(adapter: Path, tmp_path: Path) -> None:
+def test_bfloat16_takes_half_and_says_how_far_it_is(
+    adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('trainer.merge.PROMPTS', 5)
     merged = merge(STARTER, adapter, tmp_path / 'small', dtype='bfloat16', prompts=['Write a.txt.'])
     assert 0 < merged.drift.max_logit < 2
     assert (tmp_path / 'small' / 'model.safetensors').stat().st_size < STARTER.parameters * 2.1  # type: ignore[operator]
     assert AutoModelForCausalLM.from_pretrained(tmp_path / 'small', dtype='auto').dtype == torch.bfloat16
-    assert f'{merged.drift.equal} of 20 answers' in (tmp_path / 'small' / 'README.md').read_text()
+    assert f'{merged.drift.equal} of 5 answers' in (tmp_path / 'small' / 'README.md').read_text()
 
 
 def test_nothing_is_written_over_and_the_disk_is_looked_at(
