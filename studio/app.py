@@ -31,8 +31,8 @@ def run(settings: Settings) -> None:
 
     from studio.api.app import KEYED, PATHS, build
     from studio.login import Login
-    from studio.security import protect
     from studio.metric_routes import add_metric_routes
+    from studio.security import protect
     from studio.services import Studio
     from studio.ui import layout, theme
     from studio.ui.pages import PAGES
