@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -87,15 +87,10 @@ class Adapters:
 
     def stamp(self) -> Hashable:
         """A value that is another one when a version came, went, was renamed or got on with its proof. Quick."""
+        state = AdapterVersionTable.proof_state
         with self._database.read() as session:
             query = (
-                select(
-                    AdapterVersionTable.id,
-                    AdapterTable.name,
-                    AdapterVersionTable.number,
-                    AdapterVersionTable.proof_state,
-                    AdapterVersionTable.proof_asked_at,
-                )
+                select(AdapterVersionTable.id, AdapterTable.name, AdapterVersionTable.number, state)
                 .join(AdapterTable, col(AdapterVersionTable.adapter_id) == col(AdapterTable.id))
                 .where(col(AdapterVersionTable.deleted_at).is_(None))
                 .order_by(AdapterVersionTable.id)
@@ -273,7 +268,7 @@ class Adapters:
             ) from error
         return Imported(version=self.get(id), left_out=brought.left_out)
 
-    def _ended_runs(self) -> list[tuple[str, datetime | None]]:
+    def _ended_runs(self) -> Sequence[tuple[str, datetime | None]]:
         kept = select(AdapterVersionTable.id).where(
             col(AdapterVersionTable.run_id) == col(RunTable.id),
             col(AdapterVersionTable.run_ended_at) >= func.coalesce(col(RunTable.ended_at), col(RunTable.created_at)),

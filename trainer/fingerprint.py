@@ -62,7 +62,7 @@ def difference(model: Any, probe: Probe) -> float:
 
 def last_logits(model: Any, ids: Sequence[int], count: int) -> torch.Tensor:
     """Logits after each of the last ``count`` tokens, one forward pass without a cache: float32 [count, words]."""
-    options = {'use_cache': False}
+    options: dict[str, Any] = {'use_cache': False}
     if 'logits_to_keep' in inspect.signature(causal_lm(model).forward).parameters:
         options['logits_to_keep'] = count
     output = model(input_ids=torch.tensor([list(ids)], device=model.device), **options)

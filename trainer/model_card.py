@@ -13,13 +13,15 @@ from trainer.config import Plan, RunConfig
 from trainer.errors import ConfigError, RunFolderError
 from trainer.evaluation import Evaluation, Stage, read_evaluation
 from trainer.events import Metrics, read_events
-from trainer.models import ModelInfo, find_model
+from trainer.models import find_model
 from trainer.plots import curve_svg, success_svg
 from trainer.runfolder import RunFolder
 
 PLOTS: Final = 'plots'
 REWARD: Final = 'rewards/TfcodeEnv/mean'
 HELD_OUT: Final = 'held_out/success'
+PIECE: Final = 1024**2
+"""Bytes of events read at once."""
 
 
 def write_model_card(run: RunFolder, folder: Path) -> None:
@@ -127,7 +129,7 @@ def _method(config: RunConfig, plan: Plan | None) -> str:
 def _base(config: RunConfig) -> tuple[str, bool]:
     """What others know the base model as, and whether that is its id on the hub."""
     try:
-        model: ModelInfo | None = find_model(config.model)
+        model = find_model(config.model)
     except ConfigError:  # a folder that is gone, or was on another machine
         return config.model.rstrip('/').rsplit('/', 1)[-1], False
     return (model.id, True) if model.kind in ('eligible', 'hub') else (model.title.lower(), False)
@@ -142,17 +144,13 @@ def _line(text: str) -> str:
 def _series(run: RunFolder) -> dict[str, dict[int, float]]:
     """The series that are drawn, by name and step; a step that was done twice counts as it was last."""
     found: dict[str, dict[int, float]] = {}
-    offset, events = 0, []
-    if run.events.exists():
-        while True:
-            events, offset = read_events(run.events, offset, limit=1024**2)
-            if not events:
-                break
-            for event in events:
-                if isinstance(event, Metrics):
-                    for name in (REWARD, HELD_OUT):
-                        if name in event.values:
-                            found.setdefault(name, {})[event.step] = event.values[name]
+    events, offset = read_events(run.events, limit=PIECE)
+    while events:
+        for event in events:
+            for name in (REWARD, HELD_OUT):
+                if isinstance(event, Metrics) and name in event.values:
+                    found.setdefault(name, {})[event.step] = event.values[name]
+        events, offset = read_events(run.events, offset, limit=PIECE)
     return found
 
 

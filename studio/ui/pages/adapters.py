@@ -72,29 +72,36 @@ class Page:
     def __init__(self, studio: Studio, seen: Seen, count: Text) -> None:
         self._studio, self._seen, self._count = studio, seen, count
         self._proof: ProofPanel | None = None
-        self._list: AdapterList | None = None
-        with ui.element('div').classes('ad') as root:
+        with ui.element('div').classes('adbox') as box:
             self.upload = AdapterUpload(studio, self._brought_in)
-            root.props['data-drop'] = self.upload.drop_target
-            if not seen.named:
-                root.classes('none')
-                self._empty()
-                return
-            self._side = ui.element('aside').classes('vl').props('aria-label="Adapters"')
-            self._fill_list()
-            with ui.element('div').classes('det'):
-                if seen.version is None:
-                    Text('This adapter is not here any more.', 'div', 't3 pad')
-                    return
-                self._head = ui.element('div').classes('dh')
-                self._fill_head(seen.version)
-                self._cards(seen.version)
+            box.props['data-drop'] = self.upload.drop_target
+            self._root = ui.element('div').classes('ad')
+        self._draw()
         ui.timer(POLL_S, self._look)
 
     def compare(self) -> None:
         """Ask which versions to put beside each other."""
         if self._seen.version is not None:
             actions.compare(self._seen.named, self._seen.version)
+
+    def _draw(self) -> None:
+        """Draw everything below the top bar."""
+        self._root.clear()
+        self._proof = None
+        self._root.classes(remove='none') if self._seen.named else self._root.classes('none')
+        with self._root:
+            if not self._seen.named:
+                self._empty()
+                return
+            self._side = ui.element('aside').classes('vl').props('aria-label="Adapters"')
+            self._fill_list()
+            with ui.element('div').classes('det'):
+                if self._seen.version is None:
+                    Text('This adapter is not here any more.', 'div', 't3 pad')
+                    return
+                self._head = ui.element('div').classes('dh')
+                self._fill_head(self._seen.version)
+                self._cards(self._seen.version)
 
     def _empty(self) -> None:
         with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
@@ -110,7 +117,7 @@ class Page:
         self._side.clear()
         chosen = self._seen.version.id if self._seen.version else ''
         with self._side:
-            self._list = AdapterList(self._seen.named, chosen)
+            AdapterList(self._seen.named, chosen)
 
     def _fill_head(self, version: AdapterVersionView) -> None:
         self._head.clear()
@@ -153,7 +160,12 @@ class Page:
 
     async def _delete(self, version: AdapterVersionView) -> None:
         async def gone() -> None:
-            ui.navigate.to('/adapters')
+            seen = await background.io_bound(_read, self._studio, '')
+            if seen is not None:
+                self._seen = seen
+                self._count.set_text(f'{seen.count:,}')
+                self._draw()
+                self._root.client.run_javascript('history.replaceState(history.state, "", "/adapters")')
 
         await actions.delete(self._studio, version, gone)
 
@@ -177,6 +189,9 @@ class Page:
         before, self._seen = self._seen, seen
         if seen.named != before.named:
             self._count.set_text(f'{seen.count:,}')
+            if not seen.named or not before.named or (seen.version is None) != (before.version is None):
+                self._draw()
+                return
             self._fill_list()
         if seen.version is not None and self._proof is not None:
             if before.version is None or _shown(seen.version) != _shown(before.version):
