@@ -259,7 +259,8 @@ def _lineage(adapter: Path) -> dict[str, Any]:
 
 def _card(facts: MergedModel, model: ModelInfo) -> str:
     """README.md: what the model is made of, how far it is from that, and how to load it."""
-    base = f'base_model: {model.id}\n' if model.kind in ('eligible', 'hub') else ''
+    known = model.kind in ('eligible', 'hub')
+    base = f'base_model: {model.id}\nbase_model_relation: finetune\n' if known else ''
     trained = ' '.join(
         filter(
             None, (f'from the run "{facts.run}"' if facts.run else '', f'at step {facts.step}' if facts.step else '')
@@ -268,8 +269,7 @@ def _card(facts: MergedModel, model: ModelInfo) -> str:
     drift, of = facts.drift, f'{facts.drift.equal} of {facts.drift.prompts}'
     return f"""---
 library_name: transformers
-{base}base_model_relation: finetune
-tags: [rlvr, merged]
+{base}tags: [rlvr, merged]
 ---
 # {facts.run or model.title}, merged
 
