@@ -24,7 +24,7 @@ class ChooseOne(ui.element):
         self.classes('inp one').props('type=button aria-haspopup=dialog')
         self._choices, self._on_pick, self._label, self._title = choices, on_pick, label, title
         with self:
-            self._text = Text('', classes='ell sp')
+            self._picked = Text('', classes='ell sp')
             Icon('chevrons-up-down', 'ic-s')
         self.on('click', self._open, args=[])
         self.show(value)
@@ -33,7 +33,7 @@ class ChooseOne(ui.element):
         """Show a choice without telling anybody."""
         self.value = value
         words = self._choices.get(value, '')
-        self._text.set_text(words)
+        self._picked.set_text(words)
         self.props['title'] = words
         self.props['aria-label'] = f'{self._label}: {words}'
 
