@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -97,9 +97,7 @@ class Login:
         if not hmac.compare_digest(_digest(given), _digest(right)):
             self._waits.failed(address)
             _log.warning('A wrong login token came from %s', address)
-            return _page(
-                wanted, 'This is not the token. `rlvr keys login` prints it on the machine of the studio.', 401
-            )
+            return _page(wanted, 'That is not the token. Copy it whole, without blanks.', 401)
         self._waits.forget(address)
         ends = str(int(self._clock()) + LASTS_S)
         answer = RedirectResponse(wanted, status_code=303)
@@ -115,7 +113,7 @@ class Login:
 
     def _state(self, request: Request) -> Response:
         """Whether a browser is logged in: one that comes by a link from elsewhere shows its cookie only now."""
-        return Response(status_code=204 if self.knows(request.headers) else 401)
+        return JSONResponse({'known': self.knows(request.headers)}, headers={'cache-control': 'no-store'})
 
     def _leave(self, request: Request) -> Response:
         answer = RedirectResponse('/login', status_code=303)

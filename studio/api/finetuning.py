@@ -103,7 +103,9 @@ def status(id: Id, query: Annotated[StatusQuery, Query()], studio: StudioOf) -> 
 @router.post('/stop/{id}', **needs('run', 404))
 def stop(id: Id, studio: StudioOf) -> Job:
     """Stop a job; it is ``stopped`` when its processes are gone. What has ended stays as it is."""
-    return Job.of(studio.runs.stop(id))
+    stopped = studio.runs.stop(id)
+    studio.supervisor.wake()
+    return Job.of(stopped)
 
 
 @router.post('/resume/{id}', **needs('run', 404, 409, 413, 415))

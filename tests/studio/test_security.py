@@ -221,11 +221,11 @@ def test_the_token_becomes_a_cookie_that_ends(wide: TestClient, settings: Settin
     assert answer.status_code == 303 and answer.headers['location'] == '/runs?x=1'
     cookie = answer.headers['set-cookie'].lower()
     assert 'httponly' in cookie and 'samesite=strict' in cookie and settings.login_token.lower() not in cookie
-    assert wide.get('/').status_code == 200 and wide.get('/login/state').status_code == 204
+    assert wide.get('/').status_code == 200 and wide.get('/login/state').json() == {'known': True}
     with wide.websocket_connect('ws://localhost:8080/socket') as opened:
         assert opened.receive_text() == 'in'
     clock.now += LASTS_S + 1
-    assert wide.get('/').status_code == 401 and wide.get('/login/state').status_code == 401
+    assert wide.get('/').status_code == 401 and wide.get('/login/state').json() == {'known': False}
 
 
 def test_a_new_token_ends_every_session_and_so_does_leaving(wide: TestClient, settings: Settings) -> None:
