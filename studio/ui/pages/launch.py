@@ -240,7 +240,7 @@ class LaunchScreen:
         if plan is not None:
             who = Who(model=now.model.id, temperature=plan.temperature, tokens=plan.max_completion_length)
             await self.signal.read(self.choice.rows, self.choice.train_ids, who)
-            self.signal.resize(plan.generations)
+            self.signal.resize(plan.generations, cold_start=self.form.cold_start)
 
     async def _counted(self) -> None:
         """More attempts at tasks are counted, or a calibration was started."""
@@ -258,7 +258,7 @@ class LaunchScreen:
         """The forecast follows the group size while it is typed."""
         self._keep()
         if (size := self.form.typed('numGenerations')).isdecimal() and len(size) < 3:
-            self.signal.resize(int(size))
+            self.signal.resize(int(size), cold_start=self.form.cold_start)
 
     async def _measured(self) -> None:
         """The measuring run is further, or has ended."""

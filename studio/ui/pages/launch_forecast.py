@@ -52,6 +52,7 @@ class Signal:
         self._rates: dict[str, PassRate] = {}
         self._subject: Subject | None = None
         self._size = 0
+        self._cold_start = False
         self._place: ui.element | None = None
         self._tier_place: ui.element | None = None
 
@@ -114,11 +115,16 @@ class Signal:
         """Make the room for the forecast. It is drawn anew when it changes only, so that a click meets its button."""
         self._place = ui.element('div')
 
-    def resize(self, size: int) -> None:
-        """Show the forecast for a group size; every size was reckoned before."""
-        if self._place is None or self._place.is_deleted or size == self._size or not LEAST <= size <= MOST:
+    def resize(self, size: int, *, cold_start: bool) -> None:
+        """Show the forecast for a group size; every size was reckoned before.
+
+        ``cold_start``: whether the run begins with one, after which the model is another than was measured.
+        """
+        if self._place is None or self._place.is_deleted or not LEAST <= size <= MOST:
             return
-        self._size = size
+        if (size, cold_start) == (self._size, self._cold_start):
+            return
+        self._size, self._cold_start = size, cold_start
         self._place.clear()
         with self._place:
             total = self._forecast.total(size)
@@ -154,6 +160,8 @@ class Signal:
         if self._subject.key and not self._samples_alike:
             words += '; this run samples otherwise'
         Text(words, classes='hint num')
+        if self._cold_start:
+            Text('This is the model before its cold start, after which it solves more.', classes='hint')
 
     @property
     def _samples_alike(self) -> bool:
@@ -225,7 +233,7 @@ class Signal:
         ]
         words = f'For this model {" and ".join(parts)}. ' if parts else ''
         with _note(
-            f'{words}Take tasks in band, or begin with a cold start.',
+            words + ('Take tasks in band.' if self._cold_start else 'Take tasks in band, or begin with a cold start.'),
             'triangle-alert',
             'warn',
             'Most groups would teach nothing.',
