@@ -19,7 +19,7 @@ def compare(a: AdapterVersionView, b: AdapterVersionView) -> Comparison:
         for (field, old), (_, new) in zip(_facts(a), _facts(b), strict=True)
         if old != new
     ]
-    for title, key in (('plan', 'plan'), ('setting', 'settings'), ('library', 'libraries')):
+    for title, key in (('Plan', 'plan'), ('Setting', 'settings'), ('Library', 'libraries')):
         rows += _nested(title, a.lineage.get(key), b.lineage.get(key))
     rows += [*_tasks('Task', a, b, 'tasks'), *_tasks('Held-out task', a, b, 'held_out')]
     return Comparison(a=a, b=b, differences=tuple(rows), same_tasks=_measured(a) == _measured(b) != frozenset())
@@ -32,7 +32,8 @@ def _facts(view: AdapterVersionView) -> list[tuple[str, Any]]:
     facts.append(('Base revision', model.get('revision') or None))
     facts.append(('Base sha256', f'{str(model["sha256"])[:16]}…' if model.get('sha256') else None))
     facts.append(('Training', _METHODS.get(str(run.get('training_type')))))
-    facts.append(('Cold start', lineage.get('cold_start')))
+    cold = _mapping(lineage.get('cold_start'))
+    facts.append(('Cold start', f'{cold.get("epochs", "?")} epochs' if cold else None))
     facts.append(('Size', f'{view.size:,} bytes'))
     facts.append(('Weights sha256', f'{view.sha256[:16]}…'))
     return facts

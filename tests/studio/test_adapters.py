@@ -162,8 +162,8 @@ def test_two_versions_are_compared(studio: Studio) -> None:
     found = studio.adapters.compare(*(studio.adapters.find(id).id for id in ids))
     rows = {row.field: (row.a, row.b) for row in found.differences}
     assert rows['Step'] == ('3', '4')
-    assert rows['setting seed'] == ('1', '2')
-    assert rows['setting rl.maxSteps'] == ('', '5')
+    assert rows['Setting seed'] == ('1', '2')
+    assert rows['Setting rl.maxSteps'] == ('', '5')
     assert rows['Task T'] == ('v3 · 33333333', 'v4 · 44444444')
     assert 'Base model' not in rows and 'Run' not in rows
     assert found.same_tasks

@@ -128,7 +128,7 @@ class Page:
             chip(size(version.size), 'z-lg num hide-s')
             seal(version)
             spacer()
-            with ui.element('a').classes('btn pri') as link:
+            with ui.element('a').classes('btn' if version.proof.state == 'failed' else 'btn pri') as link:
                 link.props['href'] = f'/adapters/{version.id}/download'
                 link.props('download')
                 Icon('download')
