@@ -198,6 +198,18 @@ def test_episodes_see_nothing_of_each_other(chat: Chat, home: Path) -> None:
     player.close()
 
 
+def test_equal_final_workspaces_of_a_batch_have_one_verdict(chat: Chat, home: Path) -> None:
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE, DONE]), limits, lambda: TfcodeEnv(home, 'bubblewrap'))
+    one, equal = player.play([task()] * 2)
+    (later,) = player.play([task()])
+    player.close()
+    assert one.verdict.solved
+    assert one.verdict is equal.verdict
+    assert one.verdict is not later.verdict
+    assert one.environment.changes == equal.environment.changes != ()
+
+
 def test_a_stop_gives_the_batch_up(chat: Chat, home: Path) -> None:
     limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
     player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE]), limits, lambda: TfcodeEnv(home, 'bubblewrap'))

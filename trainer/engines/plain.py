@@ -16,6 +16,7 @@ from typing import Any, Final
 import torch
 
 from trainer.engines.base import Generation, TurnStream
+from trainer.engines.folded import Folded
 from trainer.engines.policy import causal_lm, end_tokens, evaluating
 from trainer.engines.slots import SlotCache
 
@@ -41,6 +42,10 @@ class PlainEngine:
         """Begin a batch of conversations; see ``GenerationEngine``."""
         with evaluating(self._model):
             yield _Stream(self, rows, temperature, seed)
+
+    def folded(self) -> Folded:
+        """The model with its adapter of now folded in."""
+        return Folded(self._model)
 
     def logits(self, ids: torch.Tensor, positions: torch.Tensor, cache: SlotCache) -> torch.Tensor:
         """Run the model over tokens [rows, new] at ``positions`` [rows, new]; logits of the last ones [rows, words]."""
@@ -90,6 +95,7 @@ class _Stream:
         self._slots = [_Conversation(row, random.Random(f'{seed}/{row}')) for row in range(rows)]
         self._slot_of = list(range(rows))
         self._cache = SlotCache(rows)
+        self._folded: Folded | None = None
         self._decoding = 0
         self._back: list[_Conversation] = []
         self._waited = 0
@@ -114,10 +120,14 @@ class _Stream:
         """Decode one token of every turn; compute what came back, when enough did."""
         ended: list[_Conversation] = []
         self._waited += 1
-        if self._back and (len(self._back) * 4 >= self._decoding or self._waited >= PATIENCE):
-            ended += self._join()
-        elif self._decoding:
-            ended += self._decode(0, self._decoding)
+        if self._folded is None:
+            # Not before: others may have the same model in another state meanwhile.
+            self._folded = self._engine.folded()
+        with self._folded.applied():
+            if self._back and (len(self._back) * 4 >= self._decoding or self._waited >= PATIENCE):
+                ended += self._join()
+            elif self._decoding:
+                ended += self._decode(0, self._decoding)
         return [(one.row, self._handed(one)) for one in sorted(ended, key=lambda one: one.row)]
 
     def _handed(self, one: _Conversation) -> Generation:

@@ -11,6 +11,7 @@ from trainer.checkers.grading import grade
 from trainer.errors import RlvrError
 from trainer.recording import Change
 from trainer.rollout.changes import changes
+from trainer.rollout.verdicts import SharedVerdicts
 from trainer.sandbox import Isolation
 from trainer.sandbox.protocol import Sandbox
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
@@ -32,6 +33,8 @@ class TfcodeEnv:
 
     workspace: str = ''
     """The name its final workspace is kept by, known once the episode is graded; empty where none is."""
+    verdicts: SharedVerdicts | None = None
+    """Where it asks for its verdict first; whoever plays a batch gives one to all of it."""
 
     def __init__(
         self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None, *, keep: Keep | None = None
@@ -126,14 +129,18 @@ class TfcodeEnv:
         with ExitStack() as stack:
             final = stack.enter_context(final_workspace(self._sandbox))
             self.changes = changes(spec.setup_files, final)
-            verdict = grade(
-                spec.checker,
-                spec.setup_files,
-                final,
-                home=self._home,
-                isolation=self._isolation,
-                environment=self._python,
-            )
+
+            def check() -> Verdict:
+                return grade(
+                    spec.checker,
+                    spec.setup_files,
+                    final,
+                    home=self._home,
+                    isolation=self._isolation,
+                    environment=self._python,
+                )
+
+            verdict = check() if self.verdicts is None else self.verdicts.of(spec, final, check)
             if self._keep is not None:
                 self.workspace = self._keep(final, stack.pop_all().close)
             return verdict

@@ -23,13 +23,17 @@ from trainer.errors import GenerationError
 from trainer.recording import Ending, Rollout, ToolRecord, Turn
 from trainer.rollout.chat import Call, Chat, ParsedTurn
 from trainer.rollout.environment import TfcodeEnv
+from trainer.rollout.verdicts import SharedVerdicts
 from trainer.task import TaskFile
 from trainer.verdict import Verdict
 
 MIN_TURN_TOKENS: Final = 8
 """An answer that leaves less room than this for the next turn does not fit."""
 WAIT_S: Final = 0.2
-WORKERS: Final = max(8, 4 * (os.cpu_count() or 1))
+THREADS: Final = 256
+"""Tools of as many episodes may wait at once; what computes is bounded where it runs."""
+CHECKS: Final = max(8, 4 * (os.cpu_count() or 1))
+"""Checks at once; each has a copy of its workspace on the host's disk."""
 
 
 class Stopped(Exception):
@@ -96,13 +100,15 @@ class Player:
         self._engine = engine
         self._limits = limits
         self._environment = environment
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix='episode')
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix='episode')
+        self._checks = ThreadPoolExecutor(CHECKS, thread_name_prefix='check')
         self.seconds: dict[str, float] = {}
         """Wall-clock seconds of the last batch by phase: generate, tools (waited for), check (waited for)."""
 
     def close(self) -> None:
         """End the worker threads."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._checks):
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
         """Play one episode for each task given (a task may be there many times); all are checked on return.
@@ -113,6 +119,9 @@ class Player:
         texts = dict.fromkeys(task.task_spec.prompt for task in tasks)
         prompts = {text: self._chat.prompt_ids(text) for text in texts}
         episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
+        verdicts = SharedVerdicts()
+        for episode in episodes:
+            episode.environment.verdicts = verdicts
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
         seed = int(torch.randint(2**62, ()).item())
         try:
@@ -247,7 +256,7 @@ class Player:
             )
         )
         if episode.ending is not None:
-            episode.checked = self._pool.submit(self._check, episode)
+            episode.checked = self._checks.submit(self._check, episode)
         return ids
 
     def _check(self, episode: Episode) -> tuple[Verdict, float]:

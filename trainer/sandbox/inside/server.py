@@ -169,8 +169,8 @@ def _prctl(option: int, value: int) -> int:
     """Call prctl through the C module beneath ctypes, which itself would cost 3 ms."""
     import _ctypes
 
-    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), 'prctl')  # type: ignore[attr-defined]
-    return int(_ctypes.call_function(prctl, (option, value, 0, 0, 0)))  # type: ignore[attr-defined]
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), 'prctl')  # type: ignore[arg-type]
+    return int(_ctypes.call_function(prctl, (option, value, 0, 0, 0)))
 
 
 def _wakeup() -> int:
