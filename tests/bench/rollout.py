@@ -4,12 +4,17 @@ Three kinds of tasks: (a) the tutorial's short shell chores; (b) chores whose ev
 (c) chores whose tools wait 0.3 s, as a tool that asks a service does. Both sides run TRL's trainer with a learning rate
 of (almost) nothing, in turn, so that both meet the same machine. Prints seconds a step by phase, and the ratio of the
 episode phase: everything from prompts to rewards. `python tests/bench/rollout.py [--steps 4] [--kinds a b c]`.
+
+The `cpu` column is processor seconds of the episode phase, those of sandboxes that were closed included: what work
+side by side cannot shrink. With its tools and checks as the only work, (b) has about 0.16 s of pytest in each tool call
+on both sides, so that two cores set its limit; ours checks equal final workspaces of a batch once.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import tempfile
 import time
 import warnings
@@ -21,6 +26,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from trainer.config import parse_settings, plan
@@ -96,6 +102,15 @@ class Clock:
 
         return timed
 
+    def counted(self, what: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call, counted."""
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.steps[-1][what] += 1
+            return call(*arguments, **options)
+
+        return counted
+
     def medians(self) -> dict[str, float]:
         """Each phase's median over the steps, without the first, which warms up."""
         return {phase: median(step[phase] for step in self.steps[1:]) for phase in self.steps[-1]}
@@ -114,10 +129,18 @@ class TimedTrainer(GRPOTrainer):
         return whole
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
+        began = processor_seconds()
         output = self.clock.timed('episodes', super()._generate_and_score_completions)(inputs)
+        self.clock.steps[-1]['cpu'] = processor_seconds() - began
         self.clock.steps[-1]['tokens'] = float((output['completion_mask'] * output.get('tool_mask', 1)).sum())
         self.clock.steps[-1]['reward'] = float(sum(self._metrics['train']['reward'][-1:]))
         return output
+
+
+def processor_seconds() -> float:
+    """Of this process and of those it has started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def arguments(folder: str, rollouts: int, steps: int) -> GRPOConfig:
@@ -161,6 +184,7 @@ def trainer(folder: str, tasks: list[TaskFile], rollouts: int, steps: int, clock
         **side,
     )
     made.clock = clock
+    made.remove_callback(PrinterCallback)
     return made
 
 
@@ -171,7 +195,7 @@ def plain_trl(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home:
     class Timed(KINDS[kind][1]):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(home, 'bubblewrap')
-            self._call = clock.timed('tools', self._call)
+            self._call = clock.timed('tools', clock.counted('calls', self._call))
             self._grade = clock.timed('check', self._grade)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +226,7 @@ def ours(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home: Path
 
     def roll_out(prompts: list[Any], _: Any) -> dict[str, Any]:
         episodes = player.play([known[prompt[-1]['task']] for prompt in prompts])
-        clock.steps[-1].update(player.seconds)
+        clock.steps[-1].update(player.seconds, calls=sum(episode.calls for episode in episodes))
         return {
             'prompt_ids': [episode.prompt for episode in episodes],
             'completion_ids': [episode.completion for episode in episodes],
@@ -241,7 +265,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter('ignore')
     tutorial = read_manifest(ASSETS / 'tasks' / 'tutorial-train.jsonl')
-    phases = ('episodes', 'generate', 'tools', 'check', 'update', 'tokens', 'reward')
+    phases = ('episodes', 'cpu', 'generate', 'tools', 'check', 'update', 'calls', 'tokens', 'reward')
     print('seconds a step (median); what ran beside something else is counted where it was waited for')
     print(f'{"":42}' + ''.join(f'{phase:>10}' for phase in phases))
     with tempfile.TemporaryDirectory() as folder:
