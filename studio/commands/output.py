@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from trainer.errors import FieldError, TaskError
+from trainer.errors import ConfigError, FieldError, TaskError
 from trainer.manifest import parse_tasks
 from trainer.task import TaskFile
 
@@ -25,7 +25,6 @@ def settings(**options: Any) -> Settings:
     from pydantic import ValidationError
 
     from studio.settings import Settings
-    from trainer.errors import ConfigError
     from trainer.validation import field_errors
 
     try:
@@ -33,6 +32,24 @@ def settings(**options: Any) -> Settings:
     except ValidationError as error:
         fields = field_errors(error, Settings)
         raise ConfigError(f'The settings are not valid: RLVR_{fields[0].loc.upper()}: {fields[0].msg}') from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ``ConfigError``."""
+    try:
+        return path.read_text(encoding='utf-8-sig')
+    except OSError as error:
+        raise ConfigError(f'{path} cannot be read: {error.strerror}') from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f'{path} is no UTF-8 text, at byte {error.start}', hint='Save it as UTF-8.') from error
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that was named on the command line. Raises ``ConfigError``."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f'{path} cannot be written: {error.strerror}', hint='Name another --out.') from error
 
 
 def print_json(value: object) -> None:

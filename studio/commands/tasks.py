@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import typer
 
-from studio.commands.output import print_json, print_table, say, settings
+from studio.commands.output import print_json, print_table, say, settings, write_file
 from studio.commands.progress import counting
 from studio.documents import DocumentQuery, Documents
 from studio.exchange.formats import writer
@@ -89,10 +89,7 @@ def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, ho
     if out is None:
         typer.echo(data, nl=False)
         return
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise ConfigError(f'{out} cannot be written: {error.strerror}') from error
+    write_file(out, data)
     if as_json:
         print_json({'out': str(out), 'format': format, 'tasks': len(tasks)})
     else:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.progress import track
 
-from studio.commands.output import isolation, one_task, print_json, say, settings
+from studio.commands.output import isolation, one_task, print_json, read_text, say, settings, write_file
+from studio.commands.progress import counting
 from studio.exchange.jsonl import write
 from studio.variants import Form, Preview, Variant, preview, template_of
 from trainer.certify import certify
@@ -38,7 +38,7 @@ def tasks_variants(
         raise TaskError('Give either --table or --set', hint='For example: --set n=1..20')
     form = Form(
         source='table' if table else 'ranges',
-        table=table.read_text(encoding='utf-8') if table else '',
+        table=read_text(table) if table else '',
         ranges=dict(_pair(text) for text in ranges),
         combine='zip' if in_step else 'product',
         title=title,
@@ -49,9 +49,10 @@ def tasks_variants(
         raise TaskError(found.problems[0].msg, found.problems, hint='Write {{name}} for text, or keep it: --keep NAME')
     failed = _unproven(found, unsafe=unsafe, quiet=as_json) if prove else {}
     good = [variant.task for variant in found.good if variant.task and variant.number not in failed]
+    if out is not None:
+        write_file(out, write(good).encode('utf-8'))
     _report(found, failed, as_json=as_json)
     if out is not None:
-        out.write_text(write(good), encoding='utf-8', newline='\n')
         say(f'{len(good)} variants written to {out}')
     elif not as_json:
         typer.echo(write(good).encode('utf-8'), nl=False)
@@ -62,11 +63,13 @@ def _unproven(found: Preview, *, unsafe: bool, quiet: bool) -> dict[int, str]:
     """The variants whose certificate failed, with the first line that says why."""
     kind, home, python = isolation(unsafe=unsafe), settings().home, settings().python(say)
     failed = {}
-    for variant in track(found.good, 'Certifying', disable=quiet):
-        if variant.task is not None:
-            certificate = certify(variant.task, home=home, isolation=kind, environment=python)
-            if certificate.failed:
-                failed[variant.number] = f'{certificate.failed[0].name}: {certificate.failed[0].detail}'
+    with counting('Certifying', quiet=quiet) as count:
+        for number, variant in enumerate(found.good):
+            count(number, len(found.good), variant.title)
+            if variant.task is not None:
+                certificate = certify(variant.task, home=home, isolation=kind, environment=python)
+                if certificate.failed:
+                    failed[variant.number] = f'{certificate.failed[0].name}: {certificate.failed[0].detail}'
     return failed
 
 

@@ -30,7 +30,7 @@ class Database:
         parsed = make_url(url)
         self.is_sqlite = parsed.get_backend_name() == 'sqlite'
         if self.is_sqlite and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(parsed.database).parent)
         self.engine = create_engine(
             url, connect_args={'timeout': BUSY_S if busy_s is None else busy_s} if self.is_sqlite else {}
         )
@@ -68,6 +68,15 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f'The data folder {folder} cannot be made: {error.strerror}', hint='Name another: RLVR_HOME or --home.'
+        ) from error
 
 
 @contextmanager

@@ -30,11 +30,13 @@ FILES: dict[str, Any] = {
         'task_spec': {'prompt': 'x', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}},
         'solutions': [{'kind': 'reference', 'steps': STEPS}],
     },
+    'form.json': {'prompt': 'Write {n} into a.txt', 'checker': CHECK},
     'spec.json': SPEC,
     'steps.json': STEPS,
 }
 VERDICT = {'outcome', 'reward', 'reason', 'items', 'output', 'duration_ms', 'tampered'}
 IMPORTED = {'file', 'line', 'where', 'format', 'status', 'result', 'id', 'title', 'reason', 'errors', 'warnings'}
+VARIANT = {'row', 'line', 'title', 'values', 'ok', 'errors', 'reason', 'task'}
 LEAST = (0, 1)
 """Depends on the machine."""
 
@@ -57,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp('table')
     for name, content in FILES.items():
         (made / name).write_text(json.dumps(content), encoding='utf-8')
+    (made / 'latin.csv').write_bytes(b'n\xe9\n')
     (made / 'solved').mkdir()
     (made / 'solved' / 'a.txt').write_text('hello\n', encoding='utf-8')
     return made
@@ -96,6 +99,7 @@ def rlvr(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         ('tasks export --out all.jsonl', 0, {'out', 'format', 'tasks'}),
         ('tasks export --format harbor --out all.zip', 0, {'out', 'format', 'tasks'}),
         ('tasks import all.zip', 0, [IMPORTED]),
+        ('tasks variants form.json --set n=1..2 --out many.jsonl', 0, [VARIANT]),
         ('models list', 0, [{'id', 'title', 'kind', 'supportsRl', 'parameters', 'source', 'about'}]),
         ('models check starter', 0, {'model', 'ok', 'family', 'note', 'problem', 'hint', 'seconds'}),
         ('evaluate good.json --model starter -k 1', 0, {'mean', 'low', 'high', 'tasks'}),
@@ -124,6 +128,9 @@ def test_a_command_prints_one_json_value(rlvr: Rlvr, line: str, codes: int | tup
         ('tasks import good.json --conflicts x', 'nothing to do with a conflict'),
         ('tasks export --format xml --out x', 'no format to export'),
         ('tasks export --out nowhere/x.jsonl', 'cannot be written'),
+        ('tasks variants form.json --set n=1..2 --out nowhere/x.jsonl', 'cannot be written'),
+        ('tasks variants good.json --table latin.csv', 'is no UTF-8 text, at byte 1'),
+        ('tasks list --home /proc/none', 'The data folder /proc/none cannot be made'),
         ('train good.json --model nope --out run', "'nope' is no known model"),
         ('train good.json --model starter', '--out'),
         ('train bad.json --model starter --out run', 'line 1: prompt: Write what'),
