@@ -35,6 +35,18 @@ def python(sandbox, code, **options):
     return sandbox.run(['python3', '-c', code], **options)
 
 
+@pytest.mark.parametrize('first', [None, ()], ids=['setpriv', 'without setpriv'])
+def test_it_never_runs_as_root(monkeypatch, first):
+    if first is not None:
+        monkeypatch.setattr(bubblewrap, '_becoming_nobody', lambda: first)
+    with open_sandbox() as sandbox:
+        text = Path(f'/proc/{sandbox._launched.process.pid}/status').read_text(encoding='utf-8')
+    status = dict(line.split(':', 1) for line in text.splitlines())
+    assert '0' not in status['Uid'].split() + status['Gid'].split()
+    if os.geteuid() == 0:
+        assert status['Groups'].split() == []
+
+
 def test_the_probe_proves_it():
     report = probe()
     assert [row.name for row in report.rows if not row.ok] == []
