@@ -264,11 +264,13 @@ def test_mounts_that_only_root_may_read_are_shown(tmp_path):
     (private / 'inner').mkdir(mode=0o700)
     (private / 'inner' / 'file').write_text('trusted', encoding='utf-8')
     (private / 'inner' / 'file').chmod(0o600)
+    os.utime(private / 'inner' / 'file', (1000, 1000))
     (private / 'link').symlink_to('inner/file')
     before = {path: path.lstat().st_mode for path in private.rglob('*')}
     spec = SandboxSpec(mounts=(Mount(private, '/checker'), Mount(private / 'inner' / 'file', '/one')))
     with open_sandbox(spec) as sandbox:
         assert sandbox.run('cat /checker/inner/file /checker/link /one').text == 'trusted' * 3
+        assert sandbox.run('stat -c %Y /checker/inner/file /one').text == '1000\n1000\n'
         assert sandbox.run('touch /checker/x || touch /checker/inner/file || echo x > /one').exit_code != 0
     assert {path: path.lstat().st_mode for path in private.rglob('*')} == before
 

@@ -67,12 +67,15 @@ def _twin(source: Path, folder: Path) -> Path:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    mode = stat.S_IMODE(os.stat(source).st_mode)
+    status = os.stat(source)
+    mode = stat.S_IMODE(status.st_mode)
     wanted = 0o005 if mode & 0o100 else 0o004
     if mode & wanted == wanted and _linked(source, target):
         return
     shutil.copyfile(source, target)
     os.chmod(target, 0o755 if mode & 0o100 else 0o644)
+    # Compiled Python is only taken for a source of its own time.
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _linked(source: str, target: str) -> bool:
