@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 
 from trainer.errors import SandboxError, SandboxUnavailable
 from trainer.sandbox.client import Launched, ServedSandbox
+from trainer.sandbox.compiled import compiled
 from trainer.sandbox.inside import server
 from trainer.sandbox.inside.confine import OLDEST_ABI, landlock_abi
 from trainer.sandbox.leftovers import remove_tree
@@ -127,8 +128,8 @@ def _arguments(spec: SandboxSpec, passed: _Descriptors, control: int, folders: l
     """Build the command line; ``passed`` collects the descriptors it refers to, ``folders`` what was made for it."""
     bwrap = _find_bwrap()
     python = sandbox_interpreter()
-    # The server is imported here for its folder, and so that its bytecode is cached where sandboxes find it.
-    own = Mount(Path(server.__file__).parent, f'{_PROGRAM}/inside', shared=True)
+    inside = f'{_PROGRAM}/inside'
+    own = Mount(compiled(Path(server.__file__).parent, python, inside), inside, shared=True)
     mounts = [argument for mount in (own, *python.mounts, *spec.mounts) for argument in _mount(mount, folders)]
     return [
         bwrap.path,

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainer.errors import RlvrError, SandboxError
 from trainer.sandbox import Isolation, Limits, Sandbox, SandboxSpec, open_sandbox
+from trainer.sandbox.inside import attempts
 from trainer.sandbox.python_env import sandbox_interpreter
 
 PROBE_LIMITS: Final = Limits(
@@ -209,4 +210,4 @@ _TITLES: Final = (
     ('disk', 'a limit on disk space'),
 )
 
-_ATTEMPTS: Final = Path(__file__).with_name('inside').joinpath('attempts.py').read_text(encoding='utf-8')
+_ATTEMPTS: Final = Path(attempts.__file__).read_text(encoding='utf-8')
