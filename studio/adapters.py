@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,7 @@ from studio.adapter_rows import (
 from studio.adapter_views import AdapterVersionView, Comparison, Imported, NamedAdapter, ProofView
 from studio.document_views import NotFound
 from studio.run_views import StillActive
-from studio.store.database import Database
+from studio.store.database import Busy, Database
 from studio.store.ids import is_id, new_id
 from studio.store.tables import AdapterTable, AdapterVersionTable, RunTable
 from trainer.errors import ConfigError, FieldError, RlvrError, StoreError
@@ -47,6 +48,8 @@ from trainer.proof import ProofResult
 from trainer.runfolder import RunFolder
 
 MAX_NOTES_CHARS: Final = 20_000
+RETRY_S: Final = 60.0
+"""After this, an adapter that could not be kept is tried again."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +63,7 @@ class Adapters:
         self._database = database
         self._folder = folder
         self._runs_folder = runs_folder
-        self._given_up: set[tuple[str, datetime | None]] = set()
+        self._again_at: dict[tuple[str, datetime | None], float] = {}
 
     def list(self) -> list[NamedAdapter]:
         """Every name with its versions, the name with the newest version first."""
@@ -208,13 +211,18 @@ class Adapters:
         """Register the adapters of runs that ended since; return how many. Cheap where there is nothing to do."""
         made = 0
         for run_id, ended_at in self._ended_runs():
-            if (run_id, ended_at) in self._given_up:
+            again_at = self._again_at.get((run_id, ended_at), 0.0)
+            if time.monotonic() < again_at:
                 continue
+            self._again_at[run_id, ended_at] = time.monotonic() + RETRY_S
             try:
                 made += self.register(run_id) is not None
+            except Busy:
+                del self._again_at[run_id, ended_at]
+                raise
             except (RlvrError, OSError) as error:
-                self._given_up.add((run_id, ended_at))
-                _log.warning('The adapter of run %s could not be kept: %s', run_id, error)
+                if not again_at:  # a log that grows would fill a full disk further
+                    _log.warning('The adapter of run %s could not be kept: %s', run_id, error)
         return made
 
     def register(self, run_id: str, *, name: str = '') -> AdapterVersionView | None:
@@ -229,7 +237,6 @@ class Adapters:
         ended_at = run.ended_at or run.created_at
         folder = RunFolder(self._runs_folder / run_id)
         if not (folder.adapter / 'adapter_model.safetensors').is_file():
-            self._given_up.add((run_id, run.ended_at))
             return None
         id = new_id()
         with gather(folder, self._folder, id, fallback_step=run.step) as gathered, self._database.write() as session:
