@@ -33,6 +33,8 @@ class TryView(Document):
 
     id: str
     phase: Phase
+    temperature: float = 1.0
+    seed: int = 1
     text: str = ''
     device: str = ''
     message: str = ''

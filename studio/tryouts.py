@@ -149,6 +149,8 @@ class Tryouts:
             return TryView(
                 id=one.id,
                 phase=one.phase,
+                temperature=one.order.temperature,
+                seed=one.order.seed,
                 text=worker.loading if worker is not None and one.phase == 'loading' else '',
                 device=worker.ready.device if worker is not None and worker.ready is not None else '',
                 message=one.message,

@@ -62,6 +62,7 @@ def test_an_episode_is_played_again_and_with_the_next_seed(server: Server, page:
     # The address names the try: a reload shows the same, nothing is played twice.
     page.reload()
     expect(status).to_have_text(re.compile(r'Solved: base \d of 2'), timeout=PATIENCE)
+    expect(page.get_by_label('Attempts', exact=True)).to_have_value('2')
     page.get_by_role('button', name='Next seed').click()
     expect(page.get_by_label('Seed', exact=True)).to_have_value('4')
     expect(page.get_by_role('button', name='Run again')).to_be_visible(timeout=PATIENCE)

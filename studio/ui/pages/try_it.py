@@ -81,6 +81,9 @@ class TryScreen:
             with contextlib.suppress(NotFound):
                 view = self._studio.tryouts.view(tried)
                 self._id = tried
+                self._attempts.set_value(str(max(len(view.of(side)) for side in self._columns)))
+                self._temperature.set_value(f'{view.temperature:g}')
+                self._seed_box.set_value(str(view.seed))
                 self._show(view)
                 self._timer.active = view.is_live
                 self._remember()
