@@ -147,7 +147,8 @@ class _Dialog:
             field.show_error('')
         who = self._who()
         each = None if who is None else await run.io_bound(self._studio.calibrations.seconds, who)
-        self._time.set_text('Time not known yet' if each is None else f'about {duration(each * total)}')
+        words = 'Time not known yet' if each is None else f'about {duration(each * total)} once it is loaded'
+        self._time.set_text(words)
 
     async def _start(self) -> None:
         who = self._who()
