@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -72,24 +71,18 @@ def merge(
         _check_target(out, parameters * BYTES[dtype] + BESIDE)
         tokenizer = _tokenizer(adapter, model)
         ids = _rendered(tokenizer, asked)
-        before = _answers(
-            policy, tokenizer, ids, lambda done: report('Answering with base and adapter', done, len(ids))
-        )
+        answers = _greedy(policy, tokenizer, ids, report)
+        ids = ids[: len(answers)]
+        before = _along(policy, ids, answers)
         report('Merging', 0, 0)
         _write(policy, tokenizer, folder, dtype)
         del policy
         gc.collect()
         report('Reading the merged model back', 0, 0)
         merged = AutoModelForCausalLM.from_pretrained(folder, dtype='auto').eval()
-        count = len(before.answers)
-        after = _answers(
-            merged,
-            tokenizer,
-            ids[:count],
-            lambda done: report('Answering with the merged model', done, count),
-            along=before.answers,
-        )
-        facts = _facts(model, adapter, dtype, parameters, _drift(before, after))
+        report('Comparing with base and adapter', 0, 0)
+        after = _along(merged, ids, answers)
+        facts = _facts(model, adapter, dtype, parameters, _drift(answers, before, after))
         (folder / 'README.md').write_text(_card(facts, model), encoding='utf-8')
         report('Computing checksums', 0, 0)
         sums = {path.name: sha256(path) for path in sorted(folder.iterdir())}
@@ -103,37 +96,24 @@ def merge(
     return facts
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """Greedy answers to prompts, and the logits [tokens, words] along given ones, on the CPU in float32."""
-
-    answers: list[list[int]]
-    logits: list[torch.Tensor]
-
-
-def _answers(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[Sequence[int]],
-    report: Callable[[int], None],
-    *,
-    along: Sequence[Sequence[int]] | None = None,
-) -> _Answers:
-    """Answer prompts (token ids) greedily, and read the logits along those answers or others."""
-    engine = open_engine('plain', model, tokenizer)
-    found = _Answers([], [])
+def _greedy(policy: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], report: Report) -> list[list[int]]:
+    """Greedy answers to prompts (token ids), to fewer of them where that takes very long."""
+    engine = open_engine('plain', policy, tokenizer)
+    answers: list[list[int]] = []
     began = time.monotonic()
     for start in range(0, len(prompts), BATCH):
-        batch = prompts[start : start + BATCH]
-        report(start)
-        if along is None and start and time.monotonic() - began > PATIENCE_S:
+        report('Answering with base and adapter', start, len(prompts))
+        if start and time.monotonic() - began > PATIENCE_S:
             break
+        batch = prompts[start : start + BATCH]
         turns = generate(engine, batch, [ANSWER_TOKENS] * len(batch), temperature=0)
-        found.answers.extend(turn.ids for turn in turns)
-        followed = along[start : start + BATCH] if along is not None else [turn.ids for turn in turns]
-        found.logits.extend(_logits(model, prompt, answer) for prompt, answer in zip(batch, followed, strict=True))
-    report(len(found.answers))
-    return found
+        answers.extend(turn.ids for turn in turns)
+    return answers
+
+
+def _along(model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+    """The logits [tokens, words] along each answer, on the CPU in float32."""
+    return [_logits(model, prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
 
 
 def _logits(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> torch.Tensor:
@@ -144,17 +124,18 @@ def _logits(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> torch.T
     return logits.float().cpu()  # type: ignore[no-any-return]
 
 
-def _drift(before: _Answers, after: _Answers) -> Drift:
-    # An engine may fold an adapter in while it decodes: its answer counts where the logits of the model as it is, with
-    # the adapter beside it, lead to the same one.
-    led = [logits.argmax(-1).tolist() for logits in before.logits]
-    answers = zip(before.answers, led, after.answers, strict=True)
-    pairs = zip(before.logits, after.logits, strict=True)
+def _drift(answers: Sequence[Sequence[int]], before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> Drift:
+    """Compare logits along answers: a model whose every choice along an answer is its next token gives that answer.
+
+    So the answers need not be generated again; and where an engine folded the adapter in to find them, an answer counts
+    only where the model as it is, the adapter beside it, gives it too.
+    """
+    led = [[logits.argmax(-1).tolist() for logits in several] for several in (before, after)]
     return Drift(
-        prompts=len(before.answers),
+        prompts=len(answers),
         tokens=ANSWER_TOKENS,
-        equal=sum(one == straight == other for one, straight, other in answers),
-        max_logit=max(float((one - other).abs().max()) for one, other in pairs),
+        equal=sum(list(answer) == one == other for answer, one, other in zip(answers, *led, strict=True)),
+        max_logit=max(float((one - other).abs().max()) for one, other in zip(before, after, strict=True)),
     )
 
 
