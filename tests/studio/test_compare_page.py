@@ -10,6 +10,7 @@ from measured_runs import REWARD, measured, published
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 
+from studio.comparison import ComparedTask, Score
 from studio.run_views import RunView
 from studio.services import Studio
 from studio.settings import Settings
@@ -17,6 +18,7 @@ from studio.ui import layout
 from studio.ui.pages import PAGES
 from studio.ui.pages.compare_reading import Reader
 from studio.ui.pages.compare_series import chosen, specs
+from studio.ui.pages.compare_tasks import in_order
 from trainer.events import EventWriter, Metrics, Resumed
 
 HOSTILE = '</script><img src=x onerror="document.title=\'pwned\'">'
@@ -70,7 +72,7 @@ async def test_runs_stand_side_by_side_with_what_differs(user: User, runs: list[
 async def test_a_link_keeps_series_and_settings_and_says_which_runs_are_gone(user: User, runs: list[RunView]) -> None:
     ids = [runs[0].id, 'gone', runs[1].id]
     await user.open(f'/compare?runs={",".join(ids)}&series=entropy&settings=all')
-    await see(user, '1 run of this link is no longer here')
+    await see(user, '1 run of this link is not here')
     await see(user, 'learningRate')
     await see(user, '1 of 2')
 
@@ -124,6 +126,21 @@ def test_a_tick_reads_only_what_is_new_and_a_resume_reads_all(studio: Studio) ->
     assert third.lines is not None and third.lines[1][REWARD][0] == [1, 2]
     studio.runs.delete(ended.id)
     assert reader.read().gone
+
+
+def test_tasks_are_sorted_by_any_column_and_what_is_missing_is_last() -> None:
+    def row(title: str, *means: float | None, change: float | None = None) -> ComparedTask:
+        scores = tuple(None if mean is None else Score(kind='train', mean=mean, n=8) for mean in means)
+        return ComparedTask(title=title, scores=scores, change=change, versions_differ=False)
+
+    rows = [row('b', 0.5, 0.1, change=0.4), row('C', None, 0.2), row('a', 0.0, 1.0, change=1.0)]
+
+    def titles(name: str, falls: bool) -> str:
+        return ''.join(found.title for found in in_order(rows, name, falls=falls))
+
+    assert titles('A', True) == 'baC' and titles('A', False) == 'abC'
+    assert titles('change', True) == 'abC' and titles('change', False) == 'baC'
+    assert titles('task', False) == 'abC' and titles('task', True) == 'Cba'
 
 
 def test_lines_are_told_apart_without_colour(studio: Studio, runs: list[RunView]) -> None:

@@ -66,7 +66,7 @@ class Rail:
     def mark(self, path: str) -> None:
         """Mark the place that a path belongs to as the current one."""
         plain = path.split('?')[0].split('#')[0]
-        here = '/' if plain.startswith(('/tasks', '/templates')) else plain
+        here = '/' if plain.startswith(('/tasks', '/templates')) else '/runs' if plain.startswith('/compare') else plain
         for name, place, *_ in PLACES:
             link = self._links[name]
             if here == place or (place != '/' and here.startswith(place)):

@@ -21,10 +21,11 @@ from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
-from studio.ui.pages.compare_parts import ConfigurationTable, RunsTable, TasksTable, empty
+from studio.ui.pages.compare_parts import ConfigurationTable, RunsTable, empty
 from studio.ui.pages.compare_pick import address, compare_with
 from studio.ui.pages.compare_reading import Reader, Reading
 from studio.ui.pages.compare_series import chosen, keyed_columns, keyed_lines, specs
+from studio.ui.pages.compare_tasks import CHANGE, TasksTable
 from studio.ui.pages.run_series import REWARD
 from studio.ui.theme import toast
 from trainer.errors import RunFolderError
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 Evaluations = list[tuple[EvaluationView | None, EvaluationView | None]]
 
 
-async def page(shell: Shell, runs: str = '', series: str = '', smooth: str = '', settings: str = '') -> None:
+async def page(
+    shell: Shell, runs: str = '', series: str = '', smooth: str = '', settings: str = '', sort: str = ''
+) -> None:
     """Draw the page; everything that was picked stands in its address."""
     ids = [id for id in dict.fromkeys(runs.split(',')) if id]
     seen = await background.io_bound(shell.studio.comparison.views, ids)
@@ -48,14 +51,14 @@ async def page(shell: Shell, runs: str = '', series: str = '', smooth: str = '',
         if len(views) > 1:
             _draw_export(shell, [view.id for view in views])
     with ui.element('div').classes('run'):
-        _say_what_is_missing(gone, len(ids))
+        _say_what_is_missing(len(gone), len(ids), left=len(views))
         if len(views) < 2:
             await _draw_too_few(shell, views)
             return
         found = await background.io_bound(_read, shell.studio, views)
         if found is not None:
             screen = CompareScreen(shell, views, *found, wanted=series.split(','), smooth=smooth == '1')
-            screen.draw(only_differences=settings != 'all')
+            screen.draw(only_differences=settings != 'all', sort=sort)
 
 
 class CompareScreen:
@@ -86,7 +89,7 @@ class CompareScreen:
     def _ids(self) -> list[str]:
         return [view.id for view in self.views]
 
-    def draw(self, *, only_differences: bool) -> None:
+    def draw(self, *, only_differences: bool, sort: str) -> None:
         """Draw all of it, and begin to look."""
         self._all_settings = not only_differences
         live = any(not view.is_final for view in self.views)
@@ -117,7 +120,7 @@ class CompareScreen:
         self._frame = ui.element('div').classes('charts')
         self._draw_charts()
         with ui.element('div').classes('cmpbot' if len(self.views) > 3 else 'cmpbot two'):
-            TasksTable(self._tasks, len(self.views))
+            self._by_task = TasksTable(self._tasks, len(self.views), sort=sort, on_sort=lambda _: self._say_address())
             ConfigurationTable(self._differences, only=only_differences, on_switch=self._switch_settings)
         self._timer = ui.timer(1.0, self._tick)
 
@@ -248,7 +251,8 @@ class CompareScreen:
         """What of the address is not the runs; what is as usual is left out."""
         series = '' if self._names == self._usual else ','.join(self._names)
         shown = 'all' if self._all_settings else ''
-        return {'series': series, 'smooth': '1' if self._smooth else '', 'settings': shown}
+        sort = self._by_task.sort.replace(f'-{CHANGE}', '')
+        return {'series': series, 'smooth': '1' if self._smooth else '', 'settings': shown, 'sort': sort}
 
     async def _add(self) -> None:
         def add(view: RunView) -> None:
@@ -278,10 +282,10 @@ def _evaluation(studio: Studio, id: str, stage: Any) -> EvaluationView | None:
         return None  # A damaged file must not hide the other runs; the page of the run says it.
 
 
-def _say_what_is_missing(gone: Sequence[str], named: int) -> None:
+def _say_what_is_missing(gone: int, named: int, *, left: int) -> None:
     if gone:
-        text = f'{plural(len(gone), "run")} of this link {"is" if len(gone) == 1 else "are"} no longer here: deleted, '
-        note(text + 'or of another studio. The others are compared.', 'warn', icon='triangle-alert')
+        text = f'{plural(gone, "run")} of this link {"is" if gone == 1 else "are"} not here: deleted, or of another '
+        note(f'{text}studio.{" The others are compared." if left > 1 else ""}', 'warn', icon='triangle-alert')
     if named > MOST:
         note(f'The link names {named} runs: the first {MOST} are compared.', 'warn', icon='triangle-alert')
 

@@ -1,4 +1,4 @@
-"""The tables of the page that compares runs: the runs with their lines, their configuration, their tasks."""
+"""The parts of the page that compares runs: the runs with their lines, their configuration, what an empty one says."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any, Final
 from nicegui import ui
 
 from studio import health
-from studio.comparison import RECENT_STEPS, ComparedTask, Difference, Score
+from studio.comparison import Difference
 from studio.results import EvaluationView
 from studio.run_views import RunView
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented
-from studio.ui.components.wording import duration, plural, signed
+from studio.ui.components.wording import duration
 from studio.ui.pages.compare_series import LETTERS, STROKES
 from studio.ui.pages.run_parts import StateChip
 from trainer.models import MODELS
 
 TITLES: Final = {model.id: model.title for model in MODELS}
-TASK_ROWS: Final = 25
-"""So many tasks are shown at first, and more at each wish."""
 NOTHING: Final = '–'  # noqa: RUF001
 
 
@@ -126,57 +124,6 @@ class ConfigurationTable:
                         _setting(row)
 
 
-class TasksTable:
-    """How the runs do at each task, those that changed most first."""
-
-    def __init__(self, rows: Sequence[ComparedTask], runs: int) -> None:
-        self._rows, self._runs, self._shown = rows, runs, 0
-        with panel('Task by task', icon='list-checks', classes='cmptasks') as head:
-            with head:
-                Text(_how_many(rows), classes='t3 t-small')
-                spacer()
-            if not rows:
-                Text('These runs have no tasks.', 'div', 't3 pad')
-                return
-            with ui.element('div').classes('tblbox'), ui.element('table').classes('tbl dense'):
-                letters = [(LETTERS[number], 'r') for number in range(runs)]
-                _head(('Task', ''), *letters, ('B less A' if runs == 2 else 'Range', 'r'))
-                self._body = ui.element('tbody')
-            with ui.element('div').classes('ft hs'):
-                Text(
-                    f'Held-out tasks: share of attempts solved, before and after. Training tasks: mean reward of the '
-                    f'last {RECENT_STEPS} steps of a run. n: attempts that were scored.',
-                    classes='t3 t-small',
-                )
-                spacer()
-                self._more = Button('Show more', kind='sm', on_click=self._show_more)
-        self._show_more()
-
-    def _show_more(self) -> None:
-        count = TASK_ROWS if not self._shown else 200
-        with self._body:
-            for row in self._rows[self._shown : self._shown + count]:
-                self._task(row)
-        self._shown = min(len(self._rows), self._shown + count)
-        left = len(self._rows) - self._shown
-        self._more.set_visibility(left > 0)
-        self._more.set_text(f'Show {min(200, left):,} more')
-
-    def _task(self, row: ComparedTask) -> None:
-        with ui.element('tr'):
-            with ui.element('td').classes('grow'), ui.element('span').classes('hs hs-6'):
-                Text(row.title, classes='ell').props['title'] = row.title
-                if row.versions_differ:
-                    with ui.element('span').classes('chip warn') as chip:
-                        Text('changed')
-                    chip.props['title'] = 'The task was changed between these runs'
-            for score in row.scores:
-                with ui.element('td').classes('r num'):
-                    _score(score)
-            with ui.element('td').classes('r num w6'):
-                _change(row, signed_change=self._runs == 2)
-
-
 def _setting(row: Difference) -> None:
     usual = max(row.values, key=row.values.count)
     with ui.element('tr'):
@@ -190,42 +137,6 @@ def _setting(row: Difference) -> None:
                 text.props['title'] = shown
         with ui.element('td').classes('t3 mono hide-s'):
             Text(row.default, classes='ell')
-
-
-def _score(score: Score | None) -> None:
-    if score is None:
-        Text('not in this run', classes='t3 t-small')
-        return
-    if score.mean is None:
-        missing = f'before {score.before:.2f}' if score.before is not None else 'not attempted yet'
-        Text(missing, classes='t3 t-small')
-        return
-    if score.before is not None:
-        Text(f'{score.before:.2f} → ', classes='t3')
-    Text(f'{score.mean:.2f}', 'b', 'w6')
-    errors = f', {plural(score.errors, "error")}' if score.errors else ''
-    count = Text(f' n {score.n}{errors}', classes='t3 t-micro')
-    bounds = f'95 %: {score.low:.2f} to {score.high:.2f}' if score.low is not None and score.high is not None else ''
-    at = f'step {score.step}' if score.step is not None else 'after training'
-    kind = 'Held-out' if score.kind == 'held_out' else 'Training'
-    count.props['title'] = ' · '.join(filter(None, (kind, at, bounds)))
-
-
-def _change(row: ComparedTask, *, signed_change: bool) -> None:
-    first, *rest = row.scores
-    if row.change is None:
-        Text(NOTHING, classes='t3')
-    elif signed_change and first and rest[0] and first.mean is not None and rest[0].mean is not None:
-        change = rest[0].mean - first.mean
-        Text(signed(change), classes='c-ok' if change > 0 else 'c-bad' if change < 0 else 't3')
-    else:
-        Text(f'{row.change:.2f}', classes='' if row.change else 't3')
-
-
-def _how_many(rows: Sequence[ComparedTask]) -> str:
-    everywhere = sum(all(row.scores) for row in rows)
-    some = len(rows) - everywhere
-    return f'{everywhere} in every run' + (f', {some} only in some' if some else '')
 
 
 def _held_out(before: EvaluationView | None, after: EvaluationView | None) -> None:
