@@ -5,9 +5,9 @@ Three kinds of tasks: (a) the tutorial's short shell chores; (b) chores whose ev
 of (almost) nothing, in turn, so that both meet the same machine. Prints seconds a step by phase, and the ratio of the
 episode phase: everything from prompts to rewards. `python tests/bench/rollout.py [--steps 4] [--kinds a b c]`.
 
-The `cpu` column is processor seconds of the episode phase, those of sandboxes that were closed included: what work
-side by side cannot shrink. With its tools and checks as the only work, (b) has about 0.16 s of pytest in each tool call
-on both sides, so that two cores set its limit; ours checks equal final workspaces of a batch once.
+The `cpu` column is processor seconds of the episode phase, those of closed sandboxes included: what working side by
+side cannot shrink. In (b) each tool call takes about 0.16 of them for pytest on both sides, two at a time on two cores;
+what ours saves beside that is checks, as equal final workspaces of a batch are checked once.
 """
 
 from __future__ import annotations
