@@ -19,6 +19,7 @@ import pytest
 
 from trainer.config import RunConfig, parse_settings
 from trainer.events import Metrics, Notice, Progress, RolloutEvent, State, read_events
+from trainer.kept_workspaces import WorkspaceFolder
 from trainer.manifest import read_manifest
 from trainer.models import ASSETS
 from trainer.recording import Rollout
@@ -130,6 +131,8 @@ def test_the_rollouts_of_both_are_recorded_in_whole_groups(finished: RunFolder) 
     for event in trained:
         rollout = Rollout.model_validate(finished.rollout(event.offset))
         assert (rollout.task, rollout.group, rollout.verdict.reward) == (event.task, event.group, event.reward)
+        kept = WorkspaceFolder(finished.path).get(rollout.workspace)
+        assert kept is not None and kept.offset == event.offset
     tasks = {(event.step, event.group): event.task for event in trained}
     assert all(event.task == tasks[event.step, event.group] for event in trained)
     for stage in ('before', 'after'):
