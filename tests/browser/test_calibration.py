@@ -11,6 +11,7 @@ import live_server
 import pytest
 from live_server import Server, start_server, stop_server
 from playwright.sync_api import Page, expect
+from test_accessibility import faults
 
 pytestmark = pytest.mark.browser
 
@@ -61,6 +62,7 @@ def test_tasks_are_calibrated_and_the_launch_page_forecasts(server: Server, page
     dialog = page.get_by_role('dialog')
     expect(dialog).to_contain_text('32 × 8 = 256 attempts')  # noqa: RUF001
     expect(dialog).to_contain_text('Time not known yet')
+    assert faults(page, '.q-dialog__inner') == []
     dialog.get_by_label('Attempts a task').fill('4')
     expect(dialog).to_contain_text('= 128 attempts')
     dialog.get_by_role('button', name='Calibrate').click()
@@ -69,6 +71,7 @@ def test_tasks_are_calibrated_and_the_launch_page_forecasts(server: Server, page
     expect(strip).to_contain_text('32 tasks calibrated with Starter')
     expect(page.get_by_role('button', name='Pass rate of Starter')).to_be_visible()
     expect(page.locator('.tasks .rate b', has_text='2/4').first).to_be_visible()
+    assert faults(page) + faults(page, dark=True) == []
     page.get_by_role('button', name='Filter: Tier').click()
     page.get_by_role('menuitemradio', name='Too hard').click()
     expect(page).to_have_url(re.compile('tier=hard'))
@@ -85,6 +88,7 @@ def test_tasks_are_calibrated_and_the_launch_page_forecasts(server: Server, page
     expect(forecast).to_contain_text('from 4 attempts a task with Starter')
     expect(forecast).to_contain_text('11 too hard and 10 too easy')
     expect(page.get_by_role('region', name='Tasks')).to_contain_text('11 in band')
+    assert faults(page) + faults(page, dark=True) == []
     page.get_by_label('numGenerations', exact=True).fill('4')
     expect(forecast).to_contain_text('30%')
     forecast.get_by_role('button', name='Use 6').click()
