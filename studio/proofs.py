@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
 from sqlmodel import col, select
 
 from studio.adapter_rows import version_row
@@ -97,11 +98,15 @@ class Proofs:
                 self._put_back(job)
             return
         self._job = None
-        if seen.state == 'done':
+        try:
+            result = ProofResult.model_validate(seen.result) if seen.state == 'done' else None
+        except ValidationError:  # of another version of the trainer
+            result = None
+        if result is not None:
             with suppress(NotFound):  # deleted meanwhile
-                self._adapters.keep_proof(job.subject, ProofResult.model_validate(seen.result))
+                self._adapters.keep_proof(job.subject, result)
         else:
-            reason = f'{seen.message}. {seen.hint}'.strip()
+            reason = f'{seen.message}. {seen.hint}'.strip() if seen.message else 'Its result cannot be read'
             _log.warning('The proof of adapter %s could not be made: %s', job.subject, reason)
             self._set(job.subject, ('running',), 'error', {'reason': reason})
 
