@@ -6,41 +6,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from studio.document_views import NotFound
+from studio.side_job_views import SideJobView
 from studio.side_process import SideProcess, how_it_ended
 from studio.store.ids import new_id
 from trainer.side_work import REPORT, Done, Failed, Progress
-from trainer.validation import Document
+
+__all__ = ['SideJobView', 'SideJobs']
 
 KEPT: Final = 50
 """Jobs remembered; of those that ended the oldest goes first."""
-
-JobState = Literal['running', 'done', 'failed', 'cancelled']
-
-
-class SideJobView(Document):
-    """A job as it is now. ``subject`` is what it is about, ``elapsed_s`` how long it has worked."""
-
-    id: str
-    kind: str
-    subject: str
-    state: JobState
-    text: str = ''
-    done: int = 0
-    total: int = 0
-    result: dict[str, Any] = Field(default_factory=dict)
-    message: str = ''
-    hint: str = ''
-    elapsed_s: float = 0.0
-
-    @property
-    def share(self) -> float | None:
-        """How much of the step at hand is done, 0 to 1; ``None`` where that is not known."""
-        return min(1.0, self.done / self.total) if self.total else None
 
 
 @dataclass

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
+from uuid import uuid4
 
 from nicegui import run as background
 from nicegui import ui
 
 from studio.document_views import NotFound
-from studio.store.ids import new_id
 from studio.tryout_views import TryView
 from studio.ui.components.choose_one import ChooseOne
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, note, spacer
@@ -50,7 +50,7 @@ class TryScreen:
 
     def __init__(self, shell: Shell, choices: Choices, *, run: str, seed: str) -> None:
         self._shell, self._choices, self._run = shell, choices, run
-        self._page = new_id()
+        self._page = uuid4().hex
         self._there = True
         self._id = ''
         self._view: TryView | None = None
