@@ -527,8 +527,8 @@ export default {
       if (cursor.hidden) return;
       cursor.style.left = `${left}px`;
       tip.style.left = `${left}px`;
-      tip.classList.toggle("flip", left < 130);
       tip.replaceChildren(...this.tipRows(detail.step, rows));
+      tip.classList.toggle("flip", left < Math.max(130, tip.offsetWidth + 12));
     },
     valuesAt(step) {
       // a thinned series has no point at every step: the nearest within some pixels stands for it
@@ -553,7 +553,9 @@ export default {
         const row = element("span", "", "hs hs-6");
         const mark = element("i", "", s.kind === "band" ? "soft" : "");
         mark.style.background = `var(--${s.color})`;
-        row.append(mark, element("span", s.name, "nm"), element("span", formats[s.format](value), "end num"));
+        // The names of several runs have room in the widest chart only.
+        const name = this.spec.overlay && !this.spec.leads ? s.label : s.name;
+        row.append(mark, element("span", name, "nm"), element("span", formats[s.format](value), "end num"));
         out.push(row);
       }
       return out;
