@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from nicegui import ui
 
@@ -21,10 +21,10 @@ class TryStrip(ui.element):
         self._on_pick = on_pick
         self._key: object = None
 
-    def clear(self) -> None:
+    def clear(self) -> Self:
         """Show nothing."""
         self._key = None
-        super().clear()
+        return super().clear()
 
     def show(self, view: TryView, picked: int) -> None:
         """Show how every attempt stands."""
