@@ -81,6 +81,9 @@ class Rail:
         self._live.set_visibility(bool(facts.live))
         self._step.set_text(facts.live)
         badge = facts.sandbox
+        if badge == self._badge_shown:
+            return
+        self._badge_shown = badge
         self._box.classes(replace=f'sbx {badge.kind}')
         self._box.props['title'] = f'Sandbox: {badge.title}, {badge.detail}'
         self._box_icon.set({'ok': 'shield-check', 'wait': 'shield'}.get(badge.kind, 'shield-alert'))
@@ -105,6 +108,7 @@ class Rail:
         return link
 
     def _badge(self) -> None:
+        self._badge_shown: Badge | None = None
         with ui.element('a').classes('sbx wait').props('href="/settings"') as self._box:
             self._box_icon = Icon('shield', 'ic-s')
             self._box_title = Text('Sandbox', 'b', 'lbl-x').props('role=status')

@@ -80,6 +80,7 @@ class RunScreen:
         self.log_lines: list[str] = []
         self.limit = limit
         self._held_out_shown: tuple[bool, bool] = (False, False)
+        self._stopping = False
         self._looking = asyncio.Lock()
         self._topbar(shell, view)
         with ui.element('div').classes('runpage'):
@@ -219,8 +220,10 @@ class RunScreen:
         self.resume_button.set_visibility(view.is_final and view.state != 'finished')
         self.checkpoint_button.set_visibility(view.state == 'training' and not view.stopping)
         self.stop_button.set_visibility(view.can_stop or view.stopping)
-        self.stop_button.off('The trainer is saving what it has' if view.stopping else '')
-        self.stop_button.set_text('Stopping' if view.stopping else 'Stop')
+        if view.stopping != self._stopping:  # Else the button would travel with every tick.
+            self._stopping = view.stopping
+            self.stop_button.off('The trainer is saving what it has' if view.stopping else '')
+            self.stop_button.set_text('Stopping' if view.stopping else 'Stop')
         self.again.set_visibility(view.state in ('finished', 'stopped'))
         self.download.set_visibility(view.has_adapter)
 
