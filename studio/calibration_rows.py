@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -118,7 +118,7 @@ def latest_versions(session: Session, ids: Iterable[str]) -> list[TaskFile]:
     return [found[id] for id in wanted if id in found]
 
 
-def _without_solutions(row: DocumentTable, spec: dict[str, Any]) -> TaskFile:
+def _without_solutions(row: DocumentTable, spec: Mapping[str, Any]) -> TaskFile:
     return task_file(row, spec).model_copy(update={'solutions': (), 'notes': ''})
 
 

@@ -52,9 +52,10 @@ def conditions(query: DocumentQuery) -> list[ColumnElement[bool]]:
 
 def order(query: DocumentQuery) -> list[ColumnElement[Any]]:
     """What documents are sorted by; those without a pass rate come last whichever way rates are sorted."""
-    by, id = pass_rate(query.subject) if query.sort == 'rate' else ORDER[query.sort], col(DocumentTable.id)
-    by, id = (by.desc(), id.desc()) if query.descending else (by.asc(), id.asc())
-    return [by.nulls_last() if query.sort == 'rate' else by, id]
+    by = pass_rate(query.subject) if query.sort == 'rate' else ORDER[query.sort]
+    keys: list[Any] = [by, col(DocumentTable.id)]
+    first, last = (key.desc() if query.descending else key.asc() for key in keys)
+    return [first.nulls_last() if query.sort == 'rate' else first, last]
 
 
 def certificate_state() -> ColumnElement[CertificateState]:
