@@ -15,9 +15,7 @@ from studio.store.tables import CalibrationTable, DocumentTable, VersionTable
 
 AT_ONCE: Final = 500
 """Values of one statement."""
-_RATE: Final[ColumnElement[Any]] = cast(CalibrationTable.passes, Float) / func.nullif(
-    col(CalibrationTable.attempts), 0
-)
+_RATE: Final[ColumnElement[Any]] = cast(CalibrationTable.passes, Float) / func.nullif(col(CalibrationTable.attempts), 0)
 """The same division as in ``tier_of``, so that both find the same tier at its bounds."""
 
 
