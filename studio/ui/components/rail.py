@@ -51,6 +51,7 @@ class Rail:
 
     def __init__(self) -> None:
         self._links: dict[str, ui.element] = {}
+        self._badge_shown: Badge | None = None
         with ui.element('nav').classes('rail').props('aria-label="Main"'):
             with ui.element('a').classes('brand').props('href="/" aria-label="RLVR Studio"'):
                 logo = ui.element('svg').props('viewBox="0 0 24 24" aria-hidden="true"')
