@@ -109,7 +109,6 @@ class Rail:
         return link
 
     def _badge(self) -> None:
-        self._badge_shown: Badge | None = None
         with ui.element('a').classes('sbx wait').props('href="/settings"') as self._box:
             self._box_icon = Icon('shield', 'ic-s')
             self._box_title = Text('Sandbox', 'b', 'lbl-x').props('role=status')
