@@ -44,7 +44,6 @@ class Uploads:
 
     def _uploader(self, *, dropped: bool) -> ui.upload:
         async def uploaded(event: events.MultiUploadEventArguments) -> None:
-            upload.reset()
             await self._take(event, decode=unquote if dropped else str)
 
         upload = ui.upload(
@@ -52,6 +51,7 @@ class Uploads:
         ).classes('hidden')
         upload.on('rejected', lambda event: _say([_rejected(*entry) for entry in event.args]), js_handler=_REJECTED)
         upload.on('failed', lambda: theme.toast('The upload was cut off', 'bad', detail='Try again.'), args=[])
+        cleared_when_done(upload)
         return upload
 
     async def _take(self, event: events.MultiUploadEventArguments, *, decode: Callable[[str], str]) -> None:
@@ -69,6 +69,11 @@ class Uploads:
             result = self._on_files(taken)
             if result is not None:
                 await result
+
+
+def cleared_when_done(upload: ui.upload) -> None:
+    """Have the browser empty the queue once all is sent; asked for by a handler it would cut off its own answer."""
+    upload.on('finish', js_handler=f'() => runMethod({upload.id}, "reset", [])')
 
 
 def as_text(data: bytes) -> str:

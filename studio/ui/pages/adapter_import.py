@@ -13,6 +13,7 @@ from nicegui import run as background
 
 from studio.adapter_views import Imported
 from studio.ui import theme
+from studio.ui.components.uploads import cleared_when_done
 from studio.ui.components.wording import plural, size
 from trainer.errors import ConfigError, FieldError, RlvrError
 from trainer.paths import workspace_path
@@ -34,6 +35,7 @@ class AdapterUpload:
         self._upload = ui.upload(
             multiple=True, auto_upload=True, max_total_size=MAX_BYTES, on_multi_upload=self._uploaded
         ).classes('hidden')
+        cleared_when_done(self._upload)
         self._upload.on('rejected', lambda: theme.toast('The files were not taken', 'bad', detail=LARGER), args=[])
         self._upload.on('failed', lambda: theme.toast('The upload was cut off', 'bad', detail=LARGER), args=[])
 
@@ -49,7 +51,6 @@ class AdapterUpload:
 
     async def _uploaded(self, event: events.MultiUploadEventArguments) -> None:
         client = ui.context.client
-        self._upload.reset()
         try:
             with tempfile.TemporaryDirectory(prefix='rlvr-adapter-') as folder:
                 source, name = await _save(event.files, Path(folder))

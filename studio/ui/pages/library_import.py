@@ -12,6 +12,7 @@ from studio.transfer import Plan, Receipt, Result, Transfer
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, field
+from studio.ui.components.uploads import cleared_when_done
 from studio.ui.components.wording import plural
 from studio.ui.pages.import_preview import ImportPreview
 
@@ -43,11 +44,11 @@ class ImportDrop:
             upload.props(f'accept="{ACCEPTED}" flat aria-hidden=true tabindex=-1')
         self.pick = f'() => getElement({upload.id}).pickFiles()'
         zone.on('click', js_handler=self.pick)
-        self._upload, self._zone = upload, zone
+        cleared_when_done(upload)
+        self._zone = zone
 
     async def _uploaded(self, event: events.MultiUploadEventArguments) -> None:
         files = [Incoming(file.name, await file.read()) for file in event.files]
-        self._upload.reset()
         self._lead.set_text(f'Reading {plural(len(files), "file")}…')
         self._zone.props('aria-busy=true')
         try:

@@ -13,6 +13,7 @@ from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, card, chip, note, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.segmented import Choice, Segmented
+from studio.ui.components.uploads import cleared_when_done
 from studio.ui.components.wording import plural
 from studio.variant_rows import MAX_TABLE_CHARS, MAX_VARIANTS
 from studio.variants import Form
@@ -156,7 +157,8 @@ class VariantsForm:
             button = Button('Open a file', icon='upload', kind='sm')
             button.on('click', js_handler=f'() => getElement({upload.id}).pickFiles()')
             Text('CSV, TSV or JSONL', classes='hint')
-        self._box, self._upload = box, upload
+        cleared_when_done(upload)
+        self._box = box
 
     def _show_names(self, columns: Sequence[str]) -> None:
         """In a table: which names of the task it fills in. In both: which are kept as text."""
@@ -219,7 +221,6 @@ class VariantsForm:
 
     async def _uploaded(self, event: events.UploadEventArguments) -> None:
         data = await event.file.read()
-        self._upload.reset()
         try:
             self._box.value = data.decode('utf-8-sig')
         except UnicodeDecodeError:
