@@ -31,7 +31,7 @@ STYLES = (
     'css/studio-try.css',
     'css/studio-regrade.css',
 )
-SCRIPTS = ('js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
+SCRIPTS = ('js/cells.js', 'js/shell.js', 'js/rows.js', 'js/actions.js', 'js/editor.js', 'js/watch.js')
 REPEAT_S = 60
 TOAST_S, UNDO_S = 4.0, 8.0
 TOAST_ICONS = {'ok': 'circle-check', 'warn': 'triangle-alert', 'bad': 'circle-alert'}
