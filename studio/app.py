@@ -7,17 +7,15 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import __version__
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from nicegui import App
     from starlette.types import ASGIApp
 
-    from studio.services import Studio
     from studio.settings import Settings
 
 
@@ -30,13 +28,12 @@ def run(settings: Settings) -> None:
     from nicegui import app, ui
 
     from studio.api.app import KEYED, PATHS, build
+    from studio.downloads import add_downloads
     from studio.login import Login
-    from studio.metric_routes import add_metric_routes
     from studio.security import protect
     from studio.services import Studio
     from studio.ui import layout, theme
     from studio.ui.pages import PAGES
-    from studio.workspace_routes import add_workspace_routes
 
     studio = Studio(settings)
     studio.claim()
@@ -47,9 +44,8 @@ def run(settings: Settings) -> None:
     doors = ('login', 'logout') if settings.is_wide else ()
     protect(app, settings, {**apart, **dict.fromkeys(doors, login.app())}, {*KEYED, *doors}, login)
     theme.serve_assets()
-    _add_routes(studio)
-    add_metric_routes(studio)
-    add_workspace_routes(studio)
+    _add_health(app)
+    add_downloads(studio)
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if settings.is_wide:
         sys.stderr.write(_warning(settings))
@@ -109,41 +105,7 @@ def _somebody_stayed(record: logging.LogRecord) -> bool:
     return not (isinstance(error, RuntimeError) and str(error) == 'No response returned.')
 
 
-def _add_routes(studio: Studio) -> None:
-    from fastapi import HTTPException
-    from fastapi.responses import FileResponse, StreamingResponse
-    from nicegui import app
-
-    from trainer.errors import RlvrError
-
-    @app.get('/healthz')
+def _add_health(studio_app: App) -> None:
+    @studio_app.get('/healthz')
     def healthz() -> dict[str, str]:
         return {'status': 'ok', 'version': __version__}
-
-    @app.get('/adapters/{id}/download')
-    def download_adapter(id: str) -> FileResponse:
-        """The adapter of this id, or the newest that the run of this id left."""
-        try:
-            studio.adapters.keep_up()
-            version = studio.adapters.find(id)
-            path = studio.adapters.zip(version.id)
-        except RlvrError as error:
-            raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
-        return FileResponse(path, filename=f'{version.file_name}.zip', media_type='application/zip')
-
-    @app.get('/runs/{run_id}/trainer.log')
-    def show_log(run_id: str) -> StreamingResponse:
-        try:
-            path = studio.runs.log_path(run_id)
-        except RlvrError as error:
-            raise HTTPException(404, f'{error.message} {error.hint}'.strip()) from error
-        # Not a FileResponse: that promises a length, and a log may grow while it is read.
-        return StreamingResponse(
-            _pieces(path), media_type='text/plain; charset=utf-8', headers={'X-Content-Type-Options': 'nosniff'}
-        )
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open('rb') as file:
-        while piece := file.read(256 * 1024):
-            yield piece
