@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from studio.adapter_files import pack
 from studio.document_views import NotFound
 from studio.store.database import Database
 from studio.store.tables import RunTable
+from trainer.checkpoints import sha256
 from trainer.errors import RunFolderError
 from trainer.evaluation import Evaluation as EvaluationView
 from trainer.evaluation import Stage, TaskResult, read_evaluation
@@ -111,7 +111,6 @@ def _sha256(weights: Path) -> str:
         known = {}
     if known.get('stamp') == stamp:
         return str(known['sha256'])
-    with weights.open('rb') as file:
-        digest = hashlib.file_digest(file, 'sha256').hexdigest()
+    digest = sha256(weights)
     kept.write_text(json.dumps({'stamp': stamp, 'sha256': digest}), encoding='utf-8')
     return digest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 import torch
 
 from trainer.engines.policy import causal_lm, evaluating
+from trainer.policy import checksum
 from trainer.proof import Probe
 from trainer.rollout.chat import Chat
 from trainer.task import TaskFile
@@ -24,11 +24,7 @@ TOP: Final = 8
 
 def base_checksum(model: Any) -> str:
     """sha256 over names, types, shapes and bytes of the base model's parameters, with or without an adapter on it."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(_base_parameters(model)):
-        digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}\n'.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+    return checksum(_base_parameters(model))
 
 
 def probes(model: Any, chat: Chat, tasks: Sequence[TaskFile]) -> tuple[Probe, ...]:

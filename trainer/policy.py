@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -82,10 +82,14 @@ def load_weights(policy: Any, folder: Path) -> None:
 
 def adapter_checksum(policy: Any) -> str:
     """sha256 over names, types, shapes and bytes of a policy's adapter, wherever it is."""
-    digest = hashlib.sha256()
     with without_warnings():
-        tensors = get_peft_model_state_dict(policy, save_embedding_layers=False)
-    for name, tensor in sorted(tensors.items()):
+        return checksum(get_peft_model_state_dict(policy, save_embedding_layers=False).items())
+
+
+def checksum(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
+    """sha256 over names, types, shapes and bytes of tensors, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors):
         digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}\n'.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
