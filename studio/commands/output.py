@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import typer
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from trainer.sandbox import Isolation
 
 _SHOWN_FIELDS: Final = 20
+Row = TypeVar('Row', covariant=True)
+
+
+class _Page(Protocol[Row]):
+    @property
+    def rows(self) -> Sequence[Row]: ...
+    @property
+    def total(self) -> int: ...
 
 
 def settings(**options: Any) -> Settings:
@@ -50,6 +58,17 @@ def write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)
     except OSError as error:
         raise ConfigError(f'{path} cannot be written: {error.strerror}', hint='Name another --out.') from error
+
+
+def every_row(page_at: Callable[[int], _Page[Row]]) -> list[Row]:
+    """The rows of all pages of a list, of which ``page_at`` reads one, from 1 on."""
+    page = page_at(1)
+    rows, number = list(page.rows), 1
+    while len(rows) < page.total and page.rows:
+        number += 1
+        page = page_at(number)
+        rows += page.rows
+    return rows
 
 
 def print_json(value: object) -> None:

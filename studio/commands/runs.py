@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studio.commands.output import print_json, print_table, say, settings
+from studio.commands.output import every_row, print_json, print_table, say, settings
 from studio.documents import Documents
 from studio.launchers import LocalLauncher
 from studio.results import Results
@@ -21,11 +21,7 @@ from trainer.errors import ConfigError
 def runs_list(search: str, *, home: Path | None, as_json: bool) -> None:
     """List runs, newest first."""
     with _runs(home) as (runs, _):
-        page = runs.list(RunQuery(search=search, per_page=1000))
-        rows = list(page.rows)
-        while len(rows) < page.total and page.rows:
-            page = runs.list(RunQuery(search=search, per_page=1000, page=len(rows) // 1000 + 1))
-            rows += page.rows
+        rows = every_row(lambda page: runs.list(RunQuery(search=search, per_page=1000, page=page)))
     if as_json:
         keys = {'id', 'name', 'model', 'state', 'step', 'total', 'created_at', 'latest'}
         print_json([row.model_dump(mode='json', include=keys) for row in rows])

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import typer
 
-from studio.commands.output import print_json, print_table, say, settings, write_file
+from studio.commands.output import every_row, print_json, print_table, say, settings, write_file
 from studio.commands.progress import counting
 from studio.documents import DocumentQuery, Documents
 from studio.exchange.formats import writer
@@ -32,11 +32,7 @@ _SHOWN_WARNINGS: Final = 10
 def tasks_list(search: str, *, home: Path | None, as_json: bool) -> None:
     """List documents, last changed first."""
     with _documents(home) as documents:
-        page = documents.list(DocumentQuery(search=search, per_page=1000))
-        rows = list(page.rows)
-        while len(rows) < page.total and page.rows:
-            page = documents.list(DocumentQuery(search=search, per_page=1000, page=len(rows) // 1000 + 1))
-            rows += page.rows
+        rows = every_row(lambda page: documents.list(DocumentQuery(search=search, per_page=1000, page=page)))
     if as_json:
         keys = {'id', 'title', 'topics', 'status', 'checker', 'version', 'hash', 'updated_at'}
         print_json([row.model_dump(mode='json', include=keys) for row in rows])
