@@ -28,6 +28,17 @@ def panel(
         yield header
 
 
+@contextmanager
+def empty(icon: str, text: str, hint: str = '', *, room: int = 96) -> Iterator[ui.element]:
+    """Draw what stands where there is nothing to show, ``room`` pixels from its edges; the block draws the way on."""
+    with ui.element('div').classes('empty').style(f'padding: {room}px 16px; width: 100%') as place:
+        Icon(icon, 'ic-l')
+        Text(text)
+        if hint:
+            Text(hint, classes='t3 t-small')
+        yield place
+
+
 def measure(label: str, classes: str = '') -> Text:
     """Draw a small label with a value below it and return the value."""
     with ui.element('div').classes(f'm {classes}'):

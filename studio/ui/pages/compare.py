@@ -17,11 +17,11 @@ from studio.results import EvaluationView
 from studio.run_views import Bars, RunView
 from studio.ui.components.charts import ChartSpec, LiveChart, View, append_all
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
-from studio.ui.components.panel import panel
+from studio.ui.components.panel import empty, panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
-from studio.ui.pages.compare_parts import ConfigurationTable, RunsTable, empty
+from studio.ui.pages.compare_parts import ConfigurationTable, RunsTable
 from studio.ui.pages.compare_pick import address, compare_with
 from studio.ui.pages.compare_reading import Reader, Reading
 from studio.ui.pages.compare_series import chosen, keyed_columns, keyed_lines, specs
@@ -297,21 +297,12 @@ async def _draw_too_few(shell: Shell, views: Sequence[RunView]) -> None:
         await compare_with(shell.studio, ids, lambda view: ui.navigate.to(address([*ids, view.id])))
 
     if views:
-        empty(
-            'git-compare',
-            f'"{views[0].name}" is the only run here.',
-            'A comparison takes two to six runs.',
-            action='Add a run',
-            on_click=pick,
-        )
+        text, hint = f'"{views[0].name}" is the only run here.', 'A comparison takes two to six runs.'
     else:
-        empty(
-            'git-compare',
-            'There is nothing to compare yet.',
-            'Pick two to six runs in the list, or one here and another beside it.',
-            action='Pick a run',
-            on_click=pick,
-        )
+        text = 'There is nothing to compare yet.'
+        hint = 'Pick two to six runs in the list, or one here and another beside it.'
+    with empty('git-compare', text, hint):
+        Button('Add a run' if views else 'Pick a run', icon='plus', kind='pri', on_click=pick)
 
 
 def _draw_export(shell: Shell, ids: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from studio import health
 from studio.comparison import Difference
 from studio.results import EvaluationView
 from studio.run_views import RunView
-from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import duration
@@ -164,12 +164,3 @@ def _head(*columns: tuple[str, str]) -> None:
 def _cell(classes: str) -> Text:
     with ui.element('td').classes(classes):
         return Text()
-
-
-def empty(icon: str, text: str, hint: str, *, action: str, on_click: Callable[[], Any]) -> None:
-    """Draw what stands in the place of a comparison that there is none of."""
-    with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
-        Icon(icon, 'ic-l')
-        Text(text)
-        Text(hint, classes='t3 t-small')
-        Button(action, icon='plus', kind='pri', on_click=on_click)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from studio.regrade_views import Asked, Choices, RegradeView, Results, Source
 from studio.ui.components.diff_view import draw_changes, spec_changes
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
-from studio.ui.components.panel import panel
+from studio.ui.components.panel import empty, panel
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.wording import plural, size
 from studio.ui.layout import Shell
@@ -43,9 +43,7 @@ async def page(
     except RlvrError as error:
         with shell.topbar('Re-grade', crumbs=[('Runs', '/runs')]):
             pass
-        with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
-            Icon('circle-alert', 'ic-l')
-            Text(error.message)
+        with empty('circle-alert', error.message):
             Button('All runs', on_click=lambda: ui.navigate.to('/runs'))
         return
     if reading is None:

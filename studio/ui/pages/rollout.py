@@ -13,8 +13,8 @@ from nicegui import ui
 from studio.document_views import NotFound
 from studio.final_workspaces import WorkspaceView
 from studio.run_views import RolloutRow, RunView
-from studio.ui.components.elements import Button, Icon, Text, chip, kbd, spacer
-from studio.ui.components.panel import facts, panel
+from studio.ui.components.elements import Button, Text, chip, kbd, spacer
+from studio.ui.components.panel import empty, facts, panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.transcript import ENDINGS, changes_card, transcript, verdict_card
 from studio.ui.components.wording import plural, signed
@@ -74,9 +74,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
     except RlvrError as error:
         with shell.topbar('Rollout', crumbs=[('Runs', '/runs')]):
             pass
-        with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
-            Icon('circle-alert', 'ic-l')
-            Text(error.message)
+        with empty('circle-alert', error.message):
             Button('Open the run', on_click=lambda: ui.navigate.to(f'/runs/{run_id}'))
         return
     if group is None:

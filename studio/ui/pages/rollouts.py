@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from studio.document_views import NotFound
 from studio.rollout_search import Hit, Hits, SearchQuery
 from studio.run_views import RunView
-from studio.ui.components.elements import Button, Icon, Text, chip, spacer
-from studio.ui.components.panel import search_box
+from studio.ui.components.elements import Button, Text, chip, spacer
+from studio.ui.components.panel import empty, search_box
 from studio.ui.components.plain_text import visible
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.transcript import OUTCOMES
@@ -67,9 +67,7 @@ async def page(
     except NotFound as error:
         with shell.topbar('Rollouts', crumbs=[('Runs', '/runs')]):
             pass
-        with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
-            Icon('circle-alert', 'ic-l')
-            Text(error.message)
+        with empty('circle-alert', error.message):
             Button('All runs', on_click=lambda: ui.navigate.to('/runs'))
         return
     if found is None:

@@ -15,7 +15,7 @@ from studio.run_views import RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.charts import ChartSpec, View
 from studio.ui.components.elements import Button, Icon, Text, spacer
-from studio.ui.components.panel import panel
+from studio.ui.components.panel import empty, panel
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
@@ -282,8 +282,5 @@ class RunScreen:
 
 
 def _missing(error: NotFound) -> None:
-    with ui.element('div').classes('empty').style('padding: 96px 16px; width: 100%'):
-        Icon('circle-alert', 'ic-l')
-        Text(error.message)
-        Text(error.hint, classes='t3 t-small')
+    with empty('circle-alert', error.message, error.hint):
         Button('All runs', on_click=lambda: ui.navigate.to('/runs'))

@@ -17,8 +17,8 @@ from studio import health
 from studio.comparison import MOST
 from studio.run_views import RunPage, RunQuery, RunView
 from studio.ui.components.dialogs import opened_dialog
-from studio.ui.components.elements import Button, Icon, Text, spacer
-from studio.ui.components.panel import search_box
+from studio.ui.components.elements import Button, Text, spacer
+from studio.ui.components.panel import empty, search_box
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.wording import ago, duration
 from studio.ui.layout import Shell
@@ -295,7 +295,5 @@ def _cell(classes: str) -> Text:
 
 
 def _empty() -> None:
-    with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
-        Icon('activity', 'ic-l')
-        Text('No runs yet. Pick tasks and start one.')
+    with empty('activity', 'No runs yet. Pick tasks and start one.', room=120):
         Button('New run', icon='plus', on_click=lambda: ui.navigate.to('/train'))

@@ -16,6 +16,7 @@ from studio.ui.components.choose_one import ChooseOne
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, note, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.live_episode import LiveEpisode
+from studio.ui.components.panel import empty
 from studio.ui.components.transcript import long_text
 from studio.ui.components.try_strip import TryStrip
 from studio.ui.components.try_words import said
@@ -367,7 +368,5 @@ def _number(field: Field, text: Any, kind: type[float] | type[int], low: float, 
 def _draw_empty(shell: Shell) -> None:
     with shell.topbar('Try it'):
         pass
-    with ui.element('div').classes('empty').style('padding: 120px 16px; width: 100%'):
-        Icon('message-square-text', 'ic-l')
-        Text('No published tasks yet. Publish one to try a model on it.')
+    with empty('message-square-text', 'No published tasks yet. Publish one to try a model on it.', room=120):
         Button('Open the library', on_click=lambda: ui.navigate.to('/'))
