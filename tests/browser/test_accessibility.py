@@ -344,7 +344,6 @@ def test_focus_comes_back_after_dialogs_and_menus(server: Server, page: Page) ->
         page.keyboard.press(close) if close == 'Escape' else page.get_by_role('button', name=close).click()
         expect(dialog).to_have_count(0)
         expect(opener).to_be_focused()
-    at_rest(page)
     more = page.get_by_role('button', name=re.compile('More actions for')).nth(2)
     more.focus()
     page.keyboard.press('Enter')
@@ -356,15 +355,6 @@ def test_focus_comes_back_after_dialogs_and_menus(server: Server, page: Page) ->
     page.keyboard.press('Escape')
     expect(page.get_by_role('menuitem', name='Open')).to_have_count(0)
     expect(more).to_be_focused()
-
-
-def at_rest(page: Page) -> None:
-    """Wait until nothing is drawn for a second: a table that is drawn anew closes the menu of a row."""
-    page.evaluate("""() => new Promise((done) => {
-      let timer = setTimeout(done, 1000);
-      new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, 1000); })
-        .observe(document.body, { childList: true, subtree: true });
-    })""")
 
 
 def test_reduced_motion_moves_nothing(server: Server, page: Page) -> None:
