@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests' / 'browser')]
 
-from live_server import ARGUMENTS, CHROMIUM, start_server, stop_server  # noqa: E402
+from live_server import ARGUMENTS, CHROMIUM, serving  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
 from studio.document_rows import new_row  # noqa: E402
@@ -195,20 +195,16 @@ def main() -> int:
         began = time.perf_counter()
         seed(home, options.tasks)
         print(f'{options.tasks} tasks stored in {time.perf_counter() - began:.1f} s')
-        server = start_server(home)
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-                first_view(browser, server.url)
-                load = os.getloadavg()[0]
-                took = {'first view': [first_view(browser, server.url) for _ in range(options.repeats)]}
-                page = browser.new_page(viewport={'width': 1440, 'height': 900})
-                page.goto(server.url)
-                page.locator('.tasks tbody tr .tt').first.wait_for()
-                took |= interactions(page, options.repeats)
-                browser.close()
-        finally:
-            stop_server(server)
+        with serving(home) as server, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+            first_view(browser, server.url)
+            load = os.getloadavg()[0]
+            took = {'first view': [first_view(browser, server.url) for _ in range(options.repeats)]}
+            page = browser.new_page(viewport={'width': 1440, 'height': 900})
+            page.goto(server.url)
+            page.locator('.tasks tbody tr .tt').first.wait_for()
+            took |= interactions(page, options.repeats)
+            browser.close()
     print(f'{os.cpu_count()} cores, load {load:.1f} before and {os.getloadavg()[0]:.1f} after')
     slow = False
     for name, bar in BARS_MS.items():

@@ -16,8 +16,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,12 +23,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests' / 'browser'), str(ROOT / 'tests' / 'studio')]
 
 import live_server  # noqa: E402
-from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server  # noqa: E402
+from live_server import ARGUMENTS, CHROMIUM, Server, serving  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 from stand_in import new_run  # noqa: E402
 
 from studio.ingest import ingest  # noqa: E402
-from studio.launchers import LocalLauncher  # noqa: E402
 from studio.services import Studio  # noqa: E402
 from studio.settings import Settings  # noqa: E402
 from studio.store.tables import RunTable  # noqa: E402
@@ -68,8 +65,7 @@ def main() -> int:
         began = time.monotonic()
         short, long, live = seed(home, options.steps, options.rollouts)
         say(f'seeded {options.steps:,} steps and {options.rollouts:,} rollouts in {time.monotonic() - began:.0f} s')
-        live_server.SERVE = SERVE
-        with serving(home) as server, sync_playwright() as playwright:
+        with serving(home, SERVE) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             missed = opens(browser, server, short, long, options.opens)
             if options.live:
@@ -235,20 +231,6 @@ def write_run(folder: RunFolder, steps: int, rollouts: int, tasks: list[str]) ->
                 write(type='rollout', step=step, task=task, index=index, outcome=outcome, reward=reward, offset=0)
         write(type='progress', step=steps, total=steps)
         write(type='state', state='finished')
-
-
-@contextmanager
-def serving(home: Path) -> Iterator[Server]:
-    """A studio over the folder; what it started ends with it."""
-    server = start_server(home)
-    try:
-        yield server
-    finally:
-        stop_server(server)
-        for path in (home / 'runs').glob('*/claim.json'):
-            claim = RunFolder(path.parent).claim()
-            if claim is not None:
-                LocalLauncher().end(claim)
 
 
 def say(text: str) -> None:

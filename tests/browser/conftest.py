@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
+from live_server import ARGUMENTS, CHROMIUM, Server, serving
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 NewPage = Callable[..., Page]
@@ -41,11 +41,8 @@ def _then_ready(page: Page, move: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture(scope='module')
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One studio over an empty data folder for the tests of a module."""
-    running = start_server(tmp_path_factory.mktemp('home'))
-    yield running
-    stop_server(running)
-    log = (running.home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(tmp_path_factory.mktemp('home')) as running:
+        yield running
 
 
 @pytest.fixture(scope='module')

@@ -7,9 +7,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
+
+from studio.launchers import LocalLauncher
+from trainer.runfolder import RunFolder
 
 SERVE = """
 import studio.ui.theme as theme
@@ -32,8 +37,24 @@ class Server:
     started_in_s: float
 
 
-def start_server(home: Path, port: int | None = None) -> Server:
-    """Start a studio over a data folder and wait until it answers."""
+@contextmanager
+def serving(home: Path, program: str | None = None) -> Iterator[Server]:
+    """A studio over a data folder for a block; then the runs it left are ended, and its log must hold no traceback."""
+    server = start_server(home, program=program)
+    try:
+        yield server
+    finally:
+        stop_server(server)
+        for path in (home / 'runs').glob('*/claim.json'):
+            claim = RunFolder(path.parent).claim()
+            if claim is not None:
+                LocalLauncher().end(claim)
+    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
+    assert 'Traceback' not in log, log
+
+
+def start_server(home: Path, port: int | None = None, *, program: str | None = None) -> Server:
+    """Start a studio over a data folder and wait until it answers; ``program`` is what runs instead of ``SERVE``."""
     port = port or free_port()
     home.mkdir(parents=True, exist_ok=True)
     # Inside pytest NiceGUI takes itself for a page under test; this one is the real program.
@@ -42,7 +63,7 @@ def start_server(home: Path, port: int | None = None) -> Server:
     began = time.monotonic()
     with (home / 'server.log').open('ab') as log:
         process = subprocess.Popen(
-            [sys.executable, '-c', SERVE], env=environment, stdout=log, stderr=log, start_new_session=True
+            [sys.executable, '-c', program or SERVE], env=environment, stdout=log, stderr=log, start_new_session=True
         )
     url = f'http://127.0.0.1:{port}'
     while True:

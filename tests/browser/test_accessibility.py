@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from studio import samples
@@ -63,18 +63,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='module')
 def server(home: Path) -> Iterator[Server]:
-    running = start_server(home)
-    yield running
-    stop_server(running)
-    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(home) as running:
+        yield running
 
 
 @pytest.fixture(scope='module')
 def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = start_server(tmp_path_factory.mktemp('empty'))
-    yield running
-    stop_server(running)
+    with serving(tmp_path_factory.mktemp('empty')) as running:
+        yield running
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import live_server
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Page, expect
 from test_accessibility import faults
 
@@ -33,16 +33,11 @@ opened.database.close()
 @pytest.fixture(scope='module')
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A studio with the tutorial tasks, whose calibrations earn 0.5 of the rewards of a third of the tasks."""
-    home = tmp_path_factory.mktemp('home')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_server, 'SERVE', SERVE)
         patch.setenv('PYTHONPATH', str(STAND_IN))
         patch.setenv('RLVR_STUB_REWARDS', json.dumps({'rewards': _rewards()}))
-        running = start_server(home)
-    yield running
-    stop_server(running)
-    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+        with serving(tmp_path_factory.mktemp('home'), SERVE) as running:
+            yield running
 
 
 def _rewards() -> dict[str, list[float]]:

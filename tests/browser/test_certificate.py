@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from passing import watch_for
 from playwright.sync_api import Locator, Page, expect
 
@@ -37,11 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             raw['solutions'] = [REFERENCE]
         studio.documents.create(parse_task(raw)[0], status='published')
     studio.database.close()
-    running = start_server(home)
-    yield running
-    stop_server(running)
-    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(home) as running:
+        yield running
 
 
 def library(page: Page, server: Server, query: str = '') -> None:

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import live_server
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Page, expect
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'studio'))
 
 from measured_runs import REWARD, measured, published
 
-from studio.launchers import LocalLauncher
 from studio.services import Studio
 from studio.settings import Settings
-from trainer.runfolder import RunFolder
 
 pytestmark = pytest.mark.browser
 
@@ -53,16 +51,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope='module')
 def server(runs: dict[str, str]) -> Iterator[Server]:
     """A studio over it, whose trainer writes five rows a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_server, 'SERVE', SERVE)
-        running = start_server(Path(runs['home']))
-    yield running
-    stop_server(running)
-    claim = RunFolder(running.home / 'runs' / runs['live']).claim()
-    if claim is not None:
-        LocalLauncher().end(claim)
-    log = (running.home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(Path(runs['home']), SERVE) as running:
+        yield running
 
 
 def test_runs_are_picked_by_keys_compared_and_the_address_says_it_all(

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import live_server
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Browser, Page, expect
 
-from studio.launchers import LocalLauncher
 from trainer.runfolder import RunFolder
 
 pytestmark = pytest.mark.browser
@@ -37,18 +36,8 @@ opened.database.close()
 @pytest.fixture(scope='module')
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A studio with the tutorial tasks, whose trainer stays at its second step until it is stopped."""
-    home = tmp_path_factory.mktemp('home')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_server, 'SERVE', SERVE)
-        running = start_server(home)
-    yield running
-    stop_server(running)
-    for path in (home / 'runs').glob('*/claim.json'):
-        claim = RunFolder(path.parent).claim()
-        if claim is not None:
-            LocalLauncher().end(claim)
-    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(tmp_path_factory.mktemp('home'), SERVE) as running:
+        yield running
 
 
 def ready(page: Page, server: Server, path: str = '/train') -> None:

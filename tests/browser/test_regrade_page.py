@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Page, expect
 from test_accessibility import faults
 
@@ -34,11 +34,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope='module')
 def server(run: dict[str, str]) -> Iterator[Server]:
-    running = start_server(Path(run['home']))
-    yield running
-    stop_server(running)
-    log = (running.home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(Path(run['home'])) as running:
+        yield running
 
 
 def test_a_corrected_checker_is_tried_on_what_was_kept(page: Page, server: Server, run: dict[str, str]) -> None:

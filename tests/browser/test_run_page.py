@@ -11,7 +11,7 @@ from typing import Any
 
 import live_server
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Page, expect
 
 from studio.ingest import ingest
@@ -94,16 +94,8 @@ def one_rollout(step: int, task: str) -> Rollout:
 @pytest.fixture(scope='module')
 def server(runs: dict[str, str]) -> Iterator[Server]:
     """A studio over it, whose trainer writes five rows a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_server, 'SERVE', SERVE)
-        running = start_server(Path(runs['home']))
-    yield running
-    stop_server(running)
-    claim = RunFolder(running.home / 'runs' / runs['live']).claim()
-    if claim is not None:
-        LocalLauncher().end(claim)
-    log = (running.home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(Path(runs['home']), SERVE) as running:
+        yield running
 
 
 def ready(page: Page, server: Server, path: str) -> None:

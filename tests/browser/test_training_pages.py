@@ -9,11 +9,8 @@ from pathlib import Path
 
 import live_server
 import pytest
-from live_server import Server, start_server, stop_server
+from live_server import Server, serving
 from playwright.sync_api import Browser, Page, expect
-
-from studio.launchers import LocalLauncher
-from trainer.runfolder import RunFolder
 
 pytestmark = pytest.mark.browser
 
@@ -43,18 +40,8 @@ RANGE = 'document.querySelector(".hero .js-plotly-plot")._fullLayout.xaxis.range
 @pytest.fixture(scope='module')
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A studio whose trainer is the stand-in that learns on paper."""
-    home = tmp_path_factory.mktemp('home')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_server, 'SERVE', SERVE)
-        running = start_server(home)
-    yield running
-    stop_server(running)
-    for folder in (home / 'runs').glob('*/claim.json'):
-        claim = RunFolder(folder.parent).claim()
-        if claim is not None:
-            LocalLauncher().end(claim)
-    log = (home / 'server.log').read_text(encoding='utf-8', errors='replace')
-    assert 'Traceback' not in log, log
+    with serving(tmp_path_factory.mktemp('home'), SERVE) as running:
+        yield running
 
 
 def ready(page: Page, server: Server, path: str) -> None:
