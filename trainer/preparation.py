@@ -102,7 +102,9 @@ def prepare(folder: RunFolder, journal: Journal) -> Run:
     if hardware.device == 'cpu':
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // team.size))
     tokenizer = load_tokenizer(model, report=journal.notice)
-    engines = Engines(plan.engine, tokenizer, folder=folder.path, lora_rank=plan.lora_rank, rank=team.rank)
+    engines = Engines(
+        plan.engine, tokenizer, folder=folder.path, lora_rank=plan.lora_rank, rank=team.rank, report=journal.notice
+    )
     return Run(folder, journal, config, model, plan, hardware, tokenizer, tasks, held_out, python, team, engines)
 
 

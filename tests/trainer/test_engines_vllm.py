@@ -96,7 +96,8 @@ def change(policy: torch.nn.Module) -> None:
 
 
 def test_turns_are_asked_for_by_token_ids(fake, base, tokenizer) -> None:  # type: ignore[no-untyped-def]
-    engines = Engines('vllm', tokenizer, folder=fake, lora_rank=16)
+    told: list[str] = []
+    engines = Engines('vllm', tokenizer, folder=fake, lora_rank=16, report=told.append)
     try:
         engine = engines.engine(base)
         with engine.open(3, temperature=0.7, seed=4) as stream:
@@ -121,6 +122,7 @@ def test_turns_are_asked_for_by_token_ids(fake, base, tokenizer) -> None:  # typ
     # The same prompt twice must not be the same sample twice.
     assert len({body['seed'] for body in bodies}) == 4
     assert {body['model'] for body in bodies} == {'base'}
+    assert [text.split()[0] for text in told] == ['Starting', 'vLLM']
 
 
 def test_each_adapter_is_handed_over_once_and_the_last_taken_back(fake, policy, tokenizer) -> None:  # type: ignore[no-untyped-def]
@@ -170,6 +172,25 @@ def test_a_server_ends_with_the_process_that_holds_it() -> None:
         pids = [int(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGKILL)
     wait_until_ended(*pids)
+
+
+def test_a_server_that_must_be_killed_leaves_no_shared_memory() -> None:
+    child = (
+        'import signal, time\n'
+        'from multiprocessing.shared_memory import SharedMemory\n'
+        'signal.signal(signal.SIGTERM, signal.SIG_IGN)\n'
+        'made = SharedMemory(create=True, size=1000)\n'
+        'print(made.name, flush=True)\n'
+        'time.sleep(600)\n'
+    )
+    command = [sys.executable, '-I', str(GUARD), sys.executable, '-c', child]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        memory = Path('/dev/shm', process.stdout.readline().strip())
+        there = memory.is_file()
+        process.stdin.close()
+    assert there
+    assert not memory.exists()
 
 
 def test_longer_conversations_get_a_server_that_takes_them(server, base, tokenizer, fake) -> None:  # type: ignore[no-untyped-def]
@@ -225,17 +246,32 @@ def test_a_server_that_is_never_ready_is_given_up(fake, base, tokenizer, monkeyp
     assert server._process is None
 
 
-def test_a_batch_that_is_given_up_waits_for_nobody(server, base, tokenizer, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_batch_that_is_given_up_waits_for_nobody(server, base, tokenizer, fake, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv('FAKE_VLLM', 'slow')
     engine = VllmEngine(server, base, tokenizer, lora_rank=16)
     with pytest.raises(KeyboardInterrupt), engine.open(2, temperature=1.0, seed=1) as stream:
         stream.extend(0, [1, 2], 10)
         stream.extend(1, [1, 2], 10)
-        for _ in range(3):
+        while not (fake / 'requests.jsonl').exists():
             assert stream.advance() == []
         began = time.monotonic()
         raise KeyboardInterrupt
     assert time.monotonic() - began < 30
+
+
+def test_who_waits_for_a_server_to_start_is_asked_meanwhile(server, base, tokenizer, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv('FAKE_VLLM', 'never ready')
+    engine = VllmEngine(server, base, tokenizer, lora_rank=16)
+    with engine.open(1, temperature=1.0, seed=1) as stream:
+        stream.extend(0, [1, 2], 10)
+        for _ in range(3):
+            assert stream.advance() == []
+    first = server._process.pid
+    # Given up in one batch, the server goes on to start for the next.
+    with engine.open(1, temperature=1.0, seed=1) as stream:
+        stream.extend(0, [1, 2], 10)
+        assert stream.advance() == []
+    assert server._process.pid == first
 
 
 def test_a_server_that_runs_already_is_used_and_left(server, policy, tokenizer, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -331,7 +367,7 @@ def test_a_program_that_is_named_comes_before_the_package(nowhere, fake, monkeyp
 
 @pytest.mark.vllm
 @pytest.mark.skipif(not PROGRAM, reason='RLVR_VLLM does not name vllm or python of an environment with vLLM')
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)  # longer than a server may take to start: then the reason is told
 def test_a_real_server_says_what_plain_says(policy, tokenizer, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """Greedy turns of the real thing, with the adapter of each step."""
     from trainer.engines import open_engine

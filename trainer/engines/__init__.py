@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,25 @@ class Engines:
     """The engines of one run: what is slow to start is started once, and serves one policy after the other.
 
     ``folder`` is the run's: a server writes its log there and reads adapters from it. ``rank`` tells the processes of a
-    run apart; each has a server of its own.
+    run apart; each has a server of its own. ``report`` tells the user what there is to wait for.
     """
 
-    def __init__(self, name: Engine, tokenizer: Any, *, folder: Path, lora_rank: int, rank: int = 0) -> None:
+    def __init__(
+        self,
+        name: Engine,
+        tokenizer: Any,
+        *,
+        folder: Path,
+        lora_rank: int,
+        rank: int = 0,
+        report: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self._name = name
         self._tokenizer = tokenizer
         self._folder = folder
         self._lora_rank = lora_rank
         self._rank = rank
+        self._report = report
         self._server: VllmServer | None = None
         self._colocated: Any = None
 
@@ -57,7 +68,7 @@ class Engines:
             raise _refused(found)
         if found.mode == 'colocated':
             return self._in_this_process(policy)
-        self._server = self._server or VllmServer(found, self._folder, rank=self._rank)
+        self._server = self._server or VllmServer(found, self._folder, rank=self._rank, report=self._report)
         return VllmEngine(self._server, policy, self._tokenizer, lora_rank=self._lora_rank)
 
     def close(self) -> None:

