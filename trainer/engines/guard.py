@@ -61,7 +61,7 @@ def _alive(process: psutil.Process) -> bool:
 def _tracks_memory(process: psutil.Process) -> bool:
     """Whether it is Python's process that removes the shared memory of those it outlives, and then ends by itself.
 
-    Killed with them, it leaves hundreds of megabytes of a vLLM server in memory until the machine is started anew.
+    Killed with them, it leaves what a vLLM server shared in memory until the machine is started anew.
     """
     with suppress(psutil.Error):
         return any('multiprocessing.resource_tracker' in argument for argument in process.cmdline())
