@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainer.checkers.grading import grade
 from trainer.errors import RlvrError, SandboxError, SetupFailed
 from trainer.sandbox import Isolation, Sandbox, SandboxSpec, open_sandbox
-from trainer.sandbox.protocol import Limits, PathRefused
+from trainer.sandbox.protocol import Limits, PathRefused, State
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
+from trainer.sandbox.snapshot import write_workspace
 from trainer.task import Solution, Step, TaskSpec
 from trainer.tools import TOOL_TIMEOUT_S, call_tool
 from trainer.verdict import Verdict
@@ -112,16 +114,31 @@ def prepare(
     return sandbox
 
 
-@contextmanager
-def final_workspace(sandbox: Sandbox) -> Iterator[Path]:
-    """End every process of an episode and lend a host copy of what it left; the sandbox cannot be used afterwards.
+def resume(
+    state: State,
+    *,
+    home: Path,
+    isolation: Isolation | None = None,
+    environment: PythonEnvironment | None = None,
+) -> Sandbox:
+    """Open a sandbox like ``prepare``'s that goes on from what another one has saved. Raises ``SandboxError``."""
+    return open_sandbox(replace(workbench_spec(home, environment=environment), state=state), isolation=isolation)
 
-    Raises ``SandboxError`` and ``OSError`` where it cannot be read.
+
+@contextmanager
+def final_workspace(left: Sandbox | State) -> Iterator[Path]:
+    """Lend a host copy of the workspace that an episode left.
+
+    Every process of a sandbox is ended, and it cannot be used afterwards. Raises ``SandboxError`` and ``OSError``
+    where it cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix='rlvr-final-', ignore_cleanup_errors=True) as folder:
         final = Path(folder) / 'work'
         final.mkdir()
-        sandbox.snapshot(final)
+        if isinstance(left, State):
+            write_workspace(left, final)
+        else:
+            left.snapshot(final)
         yield final
 
 

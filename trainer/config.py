@@ -135,6 +135,11 @@ class Settings(CamelDocument):
     tool_answer_tokens: int | None = Field(
         default=None, strict=True, ge=16, le=4096, description='Tokens of one tool answer; what is longer is cut.'
     )
+    share_calls: bool = Field(
+        default=True,
+        strict=True,
+        description='Attempts of a task that have been told the same so far run an equal tool call once.',
+    )
     cold_start: ColdStart | None = Field(default=None, description='Learn from demonstrations first.')
     processes: int | None = Field(
         default=None,

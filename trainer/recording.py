@@ -22,6 +22,10 @@ class ToolRecord(Document):
     ok: bool = True
     exit_code: int | None = None
     duration_ms: int = 0
+    shared: bool = Field(
+        default=False,
+        description='Another attempt that had been told the same made this call, and its answer was taken.',
+    )
 
 
 class Turn(Document):

@@ -43,6 +43,8 @@ class ToolResult(BaseModel):
     exit_code: int | None = None
     timed_out: bool = False
     duration_ms: int = Field(default=0, ge=0)
+    shared: bool = False
+    """Whether another episode's call answered, one that was the same in all respects."""
 
 
 def call_tool(sandbox: Sandbox, name: str, args: Mapping[str, Any], *, timeout_s: float = TOOL_TIMEOUT_S) -> ToolResult:

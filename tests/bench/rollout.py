@@ -7,7 +7,8 @@ episode phase: everything from prompts to rewards. `python tests/bench/rollout.p
 
 The `cpu` column is processor seconds of the episode phase, those of closed sandboxes included: what working side by
 side cannot shrink. In (b) each tool call takes about 0.16 of them for pytest on both sides, two at a time on two cores;
-what ours saves beside that is checks, as equal final workspaces of a batch are checked once.
+what ours saves beside that is work: attempts that have been told the same run an equal call once, and equal final
+workspaces of a batch are checked once.
 """
 
 from __future__ import annotations

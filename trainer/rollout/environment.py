@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
-from trainer.attempt import final_workspace, prepare
+from trainer.attempt import final_workspace, prepare, resume
 from trainer.checkers.grading import grade
-from trainer.errors import RlvrError
+from trainer.errors import RlvrError, SandboxError
 from trainer.recording import Change
+from trainer.rollout.calls import SETUP, SharedCalls, first_way, further, spelled
 from trainer.rollout.changes import changes
 from trainer.rollout.verdicts import SharedVerdicts
 from trainer.sandbox import Isolation
-from trainer.sandbox.protocol import Sandbox
+from trainer.sandbox.protocol import Sandbox, State
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
 from trainer.task import TaskSpec
 from trainer.tools import ToolResult, call_tool
 from trainer.verdict import Verdict
 
+Result = TypeVar('Result')
 Keep = Callable[[Path, Callable[[], None]], str]
 """Takes over a final workspace and what removes it when it has been read; returns the name it is kept by."""
 
@@ -35,6 +39,8 @@ class TfcodeEnv:
     """The name its final workspace is kept by, known once the episode is graded; empty where none is."""
     verdicts: SharedVerdicts | None = None
     """Where it asks for its verdict first; whoever plays a batch gives one to all of it."""
+    calls: SharedCalls | None = None
+    """Where it asks for answers first; likewise."""
 
     def __init__(
         self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None, *, keep: Keep | None = None
@@ -44,7 +50,11 @@ class TfcodeEnv:
         self._isolation = isolation
         self._python = python or base_environment(home)
         self._spec: TaskSpec | None = None
-        self._sandbox: Sandbox | None = None
+        self._lock = threading.Lock()
+        self._open = False
+        self._left: Sandbox | State | None = None
+        """Its sandbox; after a call that another episode ran, what it left there."""
+        self._way: bytes | None = None
         self._broken: str = ''
         self._verdict: Verdict | None = None
         self.changes: tuple[Change, ...] = ()
@@ -55,8 +65,10 @@ class TfcodeEnv:
         self._close()
         self._broken, self._verdict, self.changes, self.workspace = '', None, (), ''
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
+        self._open = True
+        self._way = first_way(self._spec)
         try:
-            self._sandbox = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
+            self._once(SETUP, self._set_up)
         except Exception as error:
             self._broken = _said(error)
 
@@ -102,14 +114,20 @@ class TfcodeEnv:
         return self._grade().reward
 
     def _call(self, name: str, args: Mapping[str, object]) -> ToolResult:
-        if self._sandbox is None:
+        if self._left is None:
             return ToolResult(text='error: the sandbox is not available', ok=False)
+        call = spelled(name, args)
         try:
-            return call_tool(self._sandbox, name, args)
+            result, shared = self._once(call, lambda: call_tool(self._sandbox(), name, args))
         except Exception as error:
             self._broken = _said(error)
             self._close()
             return ToolResult(text='error: the sandbox is not available', ok=False)
+        if self.calls is not None and self._way is not None:
+            onto = further(self._way, call or b'', result.text)
+            self.calls.go(self._way, onto)
+            self._way = onto
+        return result.model_copy(update={'shared': shared})
 
     def _grade(self) -> Verdict:
         """End every process, check the final workspace, and close; the verdict is kept for further calls."""
@@ -123,11 +141,11 @@ class TfcodeEnv:
         return self._verdict
 
     def _check(self) -> Verdict:
-        if self._spec is None or self._sandbox is None:
+        if self._spec is None or self._left is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
         spec = self._spec
         with ExitStack() as stack:
-            final = stack.enter_context(final_workspace(self._sandbox))
+            final = stack.enter_context(final_workspace(self._left))
             self.changes = changes(spec.setup_files, final)
 
             def check() -> Verdict:
@@ -146,9 +164,41 @@ class TfcodeEnv:
             return verdict
 
     def _close(self) -> None:
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
+        with self._lock:
+            self._open = False
+            self._lay_down(None)
+        if self.calls is not None and self._way is not None:
+            self.calls.leave(self._way)
+        self._way = None
+
+    def _once(self, call: bytes | None, run: Callable[[], Result]) -> tuple[Result, bool]:
+        """Run a call; or take over, and say so, what it answered and left for an episode that has gone the same way."""
+        if self.calls is None or self._way is None or call is None:
+            return run(), False
+        result, state = self.calls.once(self._way, call, run, lambda: self._sandbox().save())
+        if state is not None:
+            with self._lock:
+                self._lay_down(state if self._open else None)
+        return result, state is not None
+
+    def _set_up(self) -> None:
+        assert self._spec is not None
+        self._left = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
+
+    def _sandbox(self) -> Sandbox:
+        """Its sandbox; a new one that goes on from what another episode has left, where that is all it has."""
+        with self._lock:
+            if not self._open or self._left is None:
+                raise SandboxError('the episode is over')
+            if isinstance(self._left, State):
+                self._left = resume(self._left, home=self._home, isolation=self._isolation, environment=self._python)
+            return self._left
+
+    def _lay_down(self, state: State | None) -> None:
+        """Close the sandbox it has and stand on ``state`` from now on."""
+        if self._left is not None and not isinstance(self._left, State):
+            self._left.close()
+        self._left = state
 
 
 def _said(error: Exception) -> str:

@@ -21,6 +21,7 @@ import torch
 from trainer.engines import Generation, GenerationEngine, TurnStream
 from trainer.errors import GenerationError
 from trainer.recording import Ending, Rollout, ToolRecord, Turn
+from trainer.rollout.calls import SharedCalls, first_way
 from trainer.rollout.chat import Call, Chat, ParsedTurn
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.verdicts import SharedVerdicts
@@ -49,6 +50,8 @@ class EpisodeLimits:
     temperature: float
     answer_tokens: int = 512
     """Of one tool answer; a longer one is cut."""
+    share_calls: bool = True
+    """Whether episodes that have gone the same way so far run an equal call once."""
 
 
 @dataclass
@@ -120,8 +123,9 @@ class Player:
         prompts = {text: self._chat.prompt_ids(text) for text in texts}
         episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
         verdicts = SharedVerdicts()
+        calls = SharedCalls(first_way(task.task_spec) for task in tasks) if self._limits.share_calls else None
         for episode in episodes:
-            episode.environment.verdicts = verdicts
+            episode.environment.verdicts, episode.environment.calls = verdicts, calls
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
         seed = int(torch.randint(2**62, ()).item())
         try:
@@ -130,6 +134,8 @@ class Player:
             with self._engine.open(len(episodes), temperature=self._limits.temperature, seed=seed) as stream:
                 self._play(episodes, stream, stop)
         except BaseException:
+            if calls is not None:
+                calls.give_up()
             self._give_up(episodes)
             raise
         self._wait_for_checks(episodes)
@@ -229,6 +235,7 @@ class Player:
             ok=result.ok,
             exit_code=result.exit_code,
             duration_ms=result.duration_ms,
+            shared=result.shared,
         )
 
     def _answer(self, episode: Episode, turn: ParsedTurn, records: tuple[ToolRecord, ...]) -> list[int]:

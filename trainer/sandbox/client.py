@@ -20,12 +20,15 @@ from trainer.sandbox.inside import frames
 from trainer.sandbox.inside.members import descendants
 from trainer.sandbox.inside.tree import BadRecord, TreeWriter, read_tree
 from trainer.sandbox.limits import resource_limits, running_commands
-from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, SandboxSpec
+from trainer.sandbox.protocol import ExecResult, Limits, Mount, PathRefused, SandboxSpec, State
 
 GRACE_S: Final = 20.0
 """Seconds beyond a command's own limit after which a silent server counts as broken."""
 MAX_COMMAND_S: Final = 86_400.0
 TRANSFER_S: Final = 120.0
+MAX_STATE_BYTES: Final = 16 * 1024**2
+MAX_STATE_ENTRIES: Final = 2000
+"""More than this costs more to carry over than most commands take."""
 CLOSE_S: Final = 10.0
 BASE_PATH: Final = '/usr/local/bin:/usr/bin:/bin'
 
@@ -61,6 +64,8 @@ class ServedSandbox:
             self._configure(spec.limits, own_user)
             if spec.workspace is not None:
                 self._fill(spec.workspace)
+            if spec.state is not None:
+                self._restore(spec.state)
         except BaseException:
             self.close()
             raise
@@ -116,6 +121,27 @@ class ServedSandbox:
     def list_dir(self, path: str = '.') -> list[str]:
         """List a folder of the workspace; see ``Sandbox.list_dir``."""
         return [os.fsdecode(name) for name in self._ask(frames.LIST, [_encode(path)])]
+
+    def save(self) -> State | None:
+        """Copy all that commands have left; see ``Sandbox.save``."""
+        records: list[list[bytes]] = []
+        room = 2 * MAX_STATE_BYTES
+        with self._lock:
+            deadline = time.monotonic() + TRANSFER_S
+            self._send(frames.SAVE, [b'%d' % MAX_STATE_BYTES, b'%d' % MAX_STATE_ENTRIES], deadline)
+            while True:
+                kind, fields = self._receive(deadline)
+                if kind != frames.RECORD:
+                    break
+                records.append(fields)
+                room -= sum(map(len, fields))
+                if room < 0:
+                    raise self._broken('it sent more than it was asked for')
+            try:
+                self._checked(kind, fields)
+            except PathRefused:
+                return None
+        return State(tuple(records))
 
     def snapshot(self, target: Path) -> None:
         """Copy the sanitised workspace into an empty host folder and close; see ``Sandbox.snapshot``."""
@@ -199,19 +225,27 @@ class ServedSandbox:
         self._ask(frames.CONFIGURE, [_encode(field) for field in fields])
 
     def _fill(self, folder: Path) -> None:
+        try:
+            self._import(frames.IMPORT, read_tree(str(folder), self._limits.inodes))
+        except OSError as error:
+            raise SandboxError(f'{folder} cannot be copied into the sandbox: {error.strerror or error}') from error
+        except PathRefused as error:
+            raise SandboxError(f'{folder} does not fit into the sandbox: {error}') from None
+
+    def _restore(self, state: State) -> None:
+        try:
+            self._import(frames.RESTORE, state.records)
+        except PathRefused as error:
+            raise SandboxError(f'what another sandbox has left does not fit into this one: {error}') from None
+
+    def _import(self, kind: bytes, records: Iterable[Sequence[bytes]]) -> None:
         with self._lock:
             deadline = time.monotonic() + TRANSFER_S
-            try:
-                self._send(frames.IMPORT, [], deadline)
-                for record in read_tree(str(folder), self._limits.inodes):
-                    self._send(frames.RECORD, record, deadline)
-            except OSError as error:
-                raise SandboxError(f'{folder} cannot be copied into the sandbox: {error.strerror or error}') from error
+            self._send(kind, [], deadline)
+            for record in records:
+                self._send(frames.RECORD, record, deadline)
             self._send(frames.END, [], deadline)
-            try:
-                self._checked(*self._receive(deadline))
-            except PathRefused as error:
-                raise SandboxError(f'{folder} does not fit into the sandbox: {error}') from None
+            self._checked(*self._receive(deadline))
 
     def _export(self, writer: TreeWriter) -> None:
         with self._lock:

@@ -65,6 +65,16 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class State:
+    """All that commands have left in a sandbox for later ones, to the byte, with modes and times of change.
+
+    Each record stands behind the number of its place: 0 is the workspace, the others are temporary folders.
+    """
+
+    records: tuple[Sequence[bytes], ...]
+
+
+@dataclass(frozen=True)
 class SandboxSpec:
     """How to make a sandbox: limits, read-only mounts, environment, and what the workspace starts with."""
 
@@ -75,6 +85,8 @@ class SandboxSpec:
     """Folders put first on PATH inside the sandbox (a task's Python environment)."""
     workspace: Path | None = None
     """A host folder whose content is copied into the workspace at the start."""
+    state: State | None = None
+    """What another sandbox has saved, to go on from there."""
 
 
 class Sandbox(Protocol):
@@ -119,6 +131,13 @@ class Sandbox(Protocol):
 
     def list_dir(self, path: str = '.') -> list[str]:
         """Names in a folder of the workspace, sorted, folders with a trailing slash. Raises ``PathRefused``."""
+        ...
+
+    def save(self) -> State | None:
+        """Copy all that commands have left; ``None`` where that would lose something, or is too much to be carried.
+
+        A sandbox made with it as ``SandboxSpec.state`` is in the same state, for all that a command can see of files.
+        """
         ...
 
     def snapshot(self, target: Path) -> None:

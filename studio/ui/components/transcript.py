@@ -70,15 +70,15 @@ def long_text(text: str, classes: str = '') -> None:
     shown = Text(visible(short), 'div', f'longtext {classes}')
     if short == text:
         return
-    with ui.element('div').classes('more'):
+    with ui.element('div').classes('more') as row:
         rest = f'{len(text) - len(short):,} more characters'
         Text(f'… {rest}', classes='t3 t-micro num')
 
         def reveal() -> None:
             shown.set_text(visible(text))
-            button.delete()
+            row.delete()
 
-        button = Button('Show all', kind='xs', on_click=reveal)
+        Button('Show all', kind='xs', on_click=reveal)
 
 
 def copy_button(text: str, what: str) -> None:
@@ -189,6 +189,11 @@ def draw_call(call: ToolRecord) -> None:
                 chip(f'exit {call.exit_code}', 'ok num' if good else 'bad num', icon='check' if good else 'x')
             else:
                 chip('ok' if call.ok else 'failed', 'ok' if call.ok else 'bad', icon='check' if call.ok else 'x')
+            if call.shared:
+                shared = Text('run once', classes='t3 t-micro nowrap')
+                shared.props['title'] = (
+                    'Another attempt that had been told the same made this call: its answer counts here too'
+                )
             Text(f'{call.duration_ms:,} ms', classes='t3 num t-micro nowrap')
         content = call.args.get('content')
         if call.name == 'write_file' and isinstance(content, str):

@@ -38,7 +38,7 @@ GROUPS: Final = {
         'keepWorkspacesMb',
     ),
     'Trackers that get the numbers too': ('reportTo',),
-    'Episodes and processes': ('dynamicSampling', 'toolAnswerTokens', 'maxErrorShare', 'processes'),
+    'Episodes and processes': ('dynamicSampling', 'toolAnswerTokens', 'maxErrorShare', 'processes', 'shareCalls'),
 }
 """The settings around ``config.rl`` by what they are about."""
 MORE_KEYS: Final = tuple(key for keys in GROUPS.values() for key in keys)

@@ -13,7 +13,7 @@ from . import frames, signals
 from .commands import Channel, Commands, HostGone
 from .files import Refused, Workspace
 from .members import Descendants, Members, Namespace
-from .tree import BadRecord, TooLarge, TreeWriter, read_tree
+from .tree import DATA, SKIPPED, BadRecord, TooLarge, TreeWriter, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 OOM_SCORE = b'500'
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+PLACES = ((b'/work', 0o755), (b'/tmp', 0o1777), (b'/dev/shm', 0o1777))
+"""Where a command can leave anything for the next one, and the mode each place begins with."""
+NOT_ITS_OWN = 'the temporary folders here are those of the host'
 
 
 def main() -> None:
@@ -78,6 +81,8 @@ class Server:
             frames.LIST: lambda fields: self._files.names(fields[0]),
             frames.EXPORT: self._export,
             frames.IMPORT: self._import,
+            frames.SAVE: self._save,
+            frames.RESTORE: self._restore,
         }
 
     def serve(self) -> None:
@@ -116,22 +121,53 @@ class Server:
 
     def _import(self, fields: list[bytes]) -> list[bytes]:
         """Fill the workspace with the records that follow, up to an end mark."""
-        writer = TreeWriter(
-            self._root, max_bytes=self._disk, max_file=self._file_bytes, max_entries=self._inodes, strict=True
+        self._fill([self._writer(self._root)])
+        return []
+
+    def _save(self, fields: list[bytes]) -> list[bytes]:
+        """Send all that commands have left, each record behind the number of its place; refuse what a copy would lose.
+
+        The fields are the most bytes and the most entries of a place. No command is running, and none outlives its end.
+        """
+        if not self._alone:
+            raise Refused(NOT_ITS_OWN)
+        left, entries = int(fields[0]), int(fields[1])
+        for number, (place, mode) in enumerate(PLACES):
+            if os.stat(place).st_mode & 0o7777 != mode:
+                raise Refused('a place has another mode')
+            for record in read_tree(place.decode(), entries, exact=True):
+                left -= len(record[2]) if record[0] == DATA else 0
+                if record[0] == SKIPPED or left < 0:
+                    raise Refused('there is something that cannot be copied, or too much')
+                frames.send(self._control, frames.RECORD, [b'%d' % number, *record])
+        return []
+
+    def _restore(self, fields: list[bytes]) -> list[bytes]:
+        """Fill the empty places of a new sandbox with what another one has sent."""
+        writers = [self._writer(place.decode(), exact=True) for place, _ in PLACES] if self._alone else []
+        self._fill(writers, numbered=True)
+        return []
+
+    def _writer(self, place: str, *, exact: bool = False) -> TreeWriter:
+        return TreeWriter(
+            place, max_bytes=self._disk, max_file=self._file_bytes, max_entries=self._inodes, strict=True, exact=exact
         )
-        failure = ''
+
+    def _fill(self, writers: list[TreeWriter], *, numbered: bool = False) -> None:
+        """Hand the records that follow, up to an end mark, to the writer whose number they carry."""
+        failure = '' if writers else NOT_ITS_OWN
         while True:
             kind, record = frames.receive(self._control)
             if kind == frames.END:
                 break
             if not failure:
-                failure = _added(writer, record)
-        if not failure:
-            writer.finish(self._root.encode())
-        writer.close()
+                failure = _added(writers[int(record[0])], record[1:]) if numbered else _added(writers[0], record)
+        for writer in writers:
+            if not failure:
+                writer.finish(self._root.encode())
+            writer.close()
         if failure:
             raise Refused(failure)
-        return []
 
 
 def _added(writer: TreeWriter, record: list[bytes]) -> str:

@@ -22,6 +22,7 @@ FOLDER = b'd'
 FILE = b'f'
 DATA = b'x'
 LINK = b'l'
+TIME = b't'
 SKIPPED = b's'
 
 
@@ -33,17 +34,18 @@ class TooLarge(Exception):
     """The folder holds more than the receiving side takes."""
 
 
-def read_tree(root: str, max_entries: int) -> Iterator[list[bytes]]:
+def read_tree(root: str, max_entries: int, *, exact: bool = False) -> Iterator[list[bytes]]:
     """Yield the records of a folder, parents first; what cannot be kept becomes a ``SKIPPED`` record with its reason.
 
     Ends with such a record where there are more than ``max_entries``. The folder must be at rest. Modes are opened up
-    on the way where they bar the reader (a folder without rights).
+    on the way where they bar the reader (a folder without rights). ``exact`` changes nothing, tells times of change
+    too, and skips what an exact ``TreeWriter`` would not make the same.
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     entries = 0
     try:
-        for record in _read_folder(fd, b'', 1):
-            entries += record[0] != DATA
+        for record in _read_folder(fd, b'', 1, exact):
+            entries += record[0] not in (DATA, TIME)
             if entries > max_entries:
                 yield [SKIPPED, record[1], b'too many files']
                 return
@@ -52,31 +54,52 @@ def read_tree(root: str, max_entries: int) -> Iterator[list[bytes]]:
         os.close(fd)
 
 
-def _read_folder(folder: int, above: bytes, depth: int) -> Iterator[list[bytes]]:
+def _read_folder(folder: int, above: bytes, depth: int, exact: bool) -> Iterator[list[bytes]]:
     with os.scandir(folder) as entries:
         names = sorted(os.fsencode(entry.name) for entry in entries)
     for name in names:
         path = above + name
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        mode = b'%d' % (stat.S_IMODE(status.st_mode) & 0o777)
-        if len(path) > MAX_PATH:
-            yield [SKIPPED, path[:100], b'too long a path']
-        elif stat.S_ISLNK(status.st_mode):
-            yield [LINK, path, os.fsencode(os.readlink(name, dir_fd=folder))]
-        elif stat.S_ISREG(status.st_mode):
-            yield [FILE, path, mode, b'%d' % status.st_size]
-            yield from _read_file(folder, name, status)
-        elif not stat.S_ISDIR(status.st_mode):
-            yield [SKIPPED, path, b'not a regular file']
-        elif depth >= MAX_DEPTH:
-            yield [SKIPPED, path, b'too many levels']
-        else:
-            yield [FOLDER, path, mode]
-            inner = _open(folder, name, os.O_DIRECTORY, status, 0o700)
-            try:
-                yield from _read_folder(inner, path + b'/', depth + 1)
-            finally:
-                os.close(inner)
+        if exact and not _can_be_made_again(status):
+            yield [SKIPPED, path[:MAX_PATH], b'not to be made the same']
+            continue
+        yield from _read_entry(folder, name, path, status, depth, exact)
+        if exact:
+            yield [TIME, path, b'%d' % status.st_mtime_ns]
+
+
+def _read_entry(
+    folder: int, name: bytes, path: bytes, status: os.stat_result, depth: int, exact: bool
+) -> Iterator[list[bytes]]:
+    mode = b'%d' % (stat.S_IMODE(status.st_mode) & 0o777)
+    if len(path) > MAX_PATH:
+        yield [SKIPPED, path[:100], b'too long a path']
+    elif stat.S_ISLNK(status.st_mode):
+        yield [LINK, path, os.fsencode(os.readlink(name, dir_fd=folder))]
+    elif stat.S_ISREG(status.st_mode):
+        yield [FILE, path, mode, b'%d' % status.st_size]
+        yield from _read_file(folder, name, status)
+    elif not stat.S_ISDIR(status.st_mode):
+        yield [SKIPPED, path, b'not a regular file']
+    elif depth >= MAX_DEPTH:
+        yield [SKIPPED, path, b'too many levels']
+    else:
+        yield [FOLDER, path, mode]
+        inner = _open(folder, name, os.O_DIRECTORY, status, 0o700)
+        try:
+            yield from _read_folder(inner, path + b'/', depth + 1, exact)
+        finally:
+            os.close(inner)
+
+
+def _can_be_made_again(status: os.stat_result) -> bool:
+    """Whether an entry is its type, permissions, content and time of change, and nothing else."""
+    if stat.S_ISLNK(status.st_mode):
+        return True
+    needed = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
+    mode = stat.S_IMODE(status.st_mode)
+    one_name = status.st_nlink == 1 or stat.S_ISDIR(status.st_mode)
+    return one_name and mode & needed == needed and mode <= 0o777
 
 
 def _read_file(folder: int, name: bytes, status: os.stat_result) -> Iterator[list[bytes]]:
@@ -112,15 +135,20 @@ class TreeWriter:
     """Writes records into an empty folder that nobody else touches.
 
     ``strict`` raises ``TooLarge`` when a cap is met; otherwise the entry is left out and listed in ``left_out``.
+    ``exact`` makes links wherever they lead and sets times of change: only for a folder that can do no harm with it.
     """
 
-    def __init__(self, root: str, *, max_bytes: int, max_file: int, max_entries: int, strict: bool) -> None:
+    def __init__(
+        self, root: str, *, max_bytes: int, max_file: int, max_entries: int, strict: bool, exact: bool = False
+    ) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._bytes_left = max_bytes
         self._max_file = max_file
         self._entries_left = max_entries
         self._most_paths = 2 * max_entries + 1000
         self._strict = strict
+        self._exact = exact
+        self._times: list[tuple[bytes, int]] = []
         self._folders = {b''}
         self._seen: set[bytes] = set()
         self._links: dict[bytes, bytes] = {}
@@ -137,6 +165,9 @@ class TreeWriter:
                 self._data(int(first), rest[0])
                 return
             self._end_file()
+            if kind == TIME and self._exact and first in self._seen:
+                self._times.append((first, int(rest[0])))
+                return
             path = self._checked(first)
             if kind == SKIPPED:
                 self._leave_out(path, rest[0].decode('utf-8', 'replace')[:80])
@@ -152,14 +183,27 @@ class TreeWriter:
             raise BadRecord('a record of the wrong shape') from None
 
     def finish(self, inside_root: bytes = b'/work') -> None:
-        """Write the links that stay inside; absolute targets below ``inside_root`` become relative ones."""
+        """Write the links that stay inside; absolute targets below ``inside_root`` become relative ones.
+
+        Where all is exact, links are written as they are, and then the times of change.
+        """
         self._end_file()
+        if self._exact:
+            self._finish_exact()
+            return
         self._links = {path: _relative(path, target, inside_root) for path, target in self._links.items()}
         for path, target in self._links.items():
             if target and self._stays_inside(path):
                 os.symlink(target, path, dir_fd=self._root)
             else:
                 self._leave_out(path, 'a link that leaves the workspace')
+
+    def _finish_exact(self) -> None:
+        for path, target in self._links.items():
+            os.symlink(target, path, dir_fd=self._root)
+        # Folders come after what is in them: to write into one changes its time.
+        for path, changed in sorted(self._times, reverse=True):
+            os.utime(path, ns=(changed, changed), dir_fd=self._root, follow_symlinks=False)
 
     def close(self) -> None:
         """Close what is open. Safe to call twice."""
