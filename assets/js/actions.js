@@ -1,7 +1,7 @@
 // What can be done on this page, for the command palette: every button of the top bar, of the bars and of the cards'
 // headers, by its name and key; buttons that are off are told with the reason. rlvrAct(n) presses one of those told last.
 (() => {
-  const PLACES = "header, .bulk, .filters, .stat, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, [data-actions]";
+  const PLACES = "header, .bulk, .filters, .stat, .main .hd, .main .go, .main .act, .main .sealbar, .start, .nothing, .empty, [data-actions]";
   const LEAVE_OUT = '[data-key="mod+k"], .pill *, .seg *, tbody *, .q-menu *, li *, .in';
   let told = [];
 
@@ -12,20 +12,20 @@
   };
 
   window.rlvrActions = () => {
-    const seen = new Set();
     told = [];
     // What is picked comes first: the palette was opened to do something with it.
     for (const button of [...document.querySelectorAll(".bulk button.btn"), ...document.querySelectorAll("button.btn")]) {
       const hidden = !button.getClientRects().length || button.closest("[inert], .q-dialog__inner");
       if (hidden || button.matches(LEAVE_OUT) || !(button.matches(".sr") || button.closest(PLACES))) continue;
       const text = name(button);
-      if (!text || seen.has(text)) continue;
-      seen.add(text);
-      told.push({ button, text });
+      const known = told.find((one) => one.text === text);
+      if (known) known.key ||= button.dataset.key ?? ""; // what is drawn twice has its key at one of them
+      if (!text || known) continue;
+      told.push({ button, text, key: button.dataset.key ?? "" });
     }
-    return told.map(({ button, text }) => ({
+    return told.map(({ button, text, key }) => ({
       text,
-      key: button.dataset.key ?? "",
+      key,
       icon: button.querySelector("use")?.getAttribute("href")?.split("#")[1] ?? "",
       off: button.disabled ? button.title || "Not now" : "",
     }));

@@ -15,6 +15,7 @@ from studio.run_views import RunQuery
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.palette import Command, Palette, show_keys
+from studio.ui.components.panel import empty
 from studio.ui.components.rail import Badge, Facts, Rail
 from studio.ui.components.wording import size
 
@@ -169,18 +170,21 @@ class _Pages(ui.sub_pages):
 
     def _render_404(self) -> None:
         self._cancel_active_tasks()  # The page of the part of the address that fits is being drawn already.
-        self._draw('Page not found', 'file-x', 'There is no page at this address.')
+        self._draw(
+            'Page not found', 'file-x', 'There is no page at this address.', 'The link may be of another version.'
+        )
 
     def _render_error(self, error: Exception) -> None:
-        self._draw('This page broke', 'circle-alert', f'{type(error).__name__}: {error}. The log has the trace.')
+        what = f'{type(error).__name__}: {error}'
+        self._draw(
+            'This page broke', 'circle-alert', what, 'Load it again. If that does not help: the log has the trace.'
+        )
 
-    def _draw(self, title: str, icon: str, text: str) -> None:
+    def _draw(self, title: str, icon: str, text: str, hint: str) -> None:
         with self._shell.topbar(title):
             pass
-        with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
-            Icon(icon, 'ic-l t3')
-            Text(text)
-            Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))
+        with empty(icon, text, hint):
+            Button('All tasks', on_click=lambda: ui.navigate.to('/'))
 
 
 def root(studio: Studio, pages: Mapping[str, Callable[..., Any]]) -> None:

@@ -1,109 +1,225 @@
 """Pictures of every page in both themes and two window sizes, for a look beside the designs.
 
-    python tests/browser/screenshots.py [FOLDER] [--home HOME]
+    python tests/browser/screenshots.py [FOLDER] [--only NAMES] [--theme T] [--size N] [--home HOME]
 
-Starts a studio over a data folder of its own with the tutorial tasks in it, or over HOME as it is.
+Starts a studio over a data folder of its own with every state in it (``showcase.py``), or over HOME as it is. Says what
+is too wide, and what text is cut without a title that holds all of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+import showcase
+from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
+from playwright.sync_api import Browser, Page, sync_playwright
 
-from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server  # noqa: E402
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
-
-if TYPE_CHECKING:
-    from studio.services import Studio
-
+Show = Callable[[Page, str], None]
+Serve = Callable[[], AbstractContextManager[Server]]
 SIZES = {'1440': (1440, 900), '1024': (1024, 768)}
 THEMES = ('light', 'dark')
+DRAWN = """[...document.querySelectorAll(".ch")].every((card) => !card.getClientRects().length
+    || card.querySelector("[data-none]:not([hidden])") || card.querySelector(".main-svg .trace"))"""
+CUT = """() => [...document.querySelectorAll('body *')].filter((one) => {
+    const look = getComputedStyle(one);
+    if (one.children.length || !one.textContent.trim() || look.visibility === 'hidden') return false;
+    if (!one.getClientRects().length || one.closest('.sr, .term, .code, .diff, .cm-editor, pre, svg')) return false;
+    let box = one;
+    while (box && getComputedStyle(box).display === 'inline') box = box.parentElement;
+    if (getComputedStyle(box).overflowX === 'visible' || box.scrollWidth <= box.clientWidth + 1) return false;
+    return box.clientWidth > 1 && !one.closest('[title]') && !box.querySelector('[title]');
+}).map((one) => one.textContent.trim().slice(0, 60))"""
 
 
 def main() -> None:
     """Take every picture and print where they lie."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('folder', nargs='?', type=Path, default=ROOT / 'screenshots')
-    parser.add_argument('--only', default='', help='names of the pages to take, separated by commas')
+    parser.add_argument('folder', nargs='?', type=Path, default=showcase.ROOT / 'screenshots')
+    parser.add_argument('--only', default='', help='names of the pictures to take, separated by commas; * for any end')
+    parser.add_argument('--theme', choices=THEMES, help='take one theme only')
+    parser.add_argument('--size', choices=tuple(SIZES), help='take one window size only')
     parser.add_argument('--home', type=Path, help='an existing data folder, for pictures of real runs')
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    with _home(options.home) as home, sync_playwright() as playwright:
+    made = tempfile.TemporaryDirectory(prefix='rlvr-screenshots-', ignore_cleanup_errors=True)
+    with made as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        if options.home is None:
-            empty = start_server(home / 'empty')
-            _each(browser, empty, options.folder, {'library-empty': _open('/')})
-            stop_server(empty)
-            _fill(home)
-        server = start_server(home)
-        wanted = options.only.split(',') if options.only else ()
-        pages = {name: show for name, show in _pages(home).items() if not wanted or name in wanted}
-        _each(browser, server, options.folder, pages)
-        stop_server(server)
+        for serve, pages in _studios(Path(folder), options.home):
+            wanted = {name: show for name, show in pages().items() if _fits(name, options.only)}
+            if wanted:
+                with serve() as server:
+                    _each(browser, server, options, wanted)
         browser.close()
     sys.stdout.write(f'{len(list(options.folder.glob("*.png")))} pictures in {options.folder}\n')
 
 
-def _each(browser: Browser, server: Server, folder: Path, pages: dict[str, Callable[[Page, str], None]]) -> None:
-    for theme in THEMES:
-        for size, (width, height) in SIZES.items():
+def _fits(name: str, only: str) -> bool:
+    return not only or any(re.fullmatch(one.replace('*', '.*'), name) for one in only.split(','))
+
+
+def _each(browser: Browser, server: Server, options: argparse.Namespace, pages: Mapping[str, Show]) -> None:
+    for theme in (options.theme,) if options.theme else THEMES:
+        for size in (options.size,) if options.size else SIZES:
+            width, height = SIZES[size]
             context = browser.new_context(viewport={'width': width, 'height': height}, color_scheme=theme)
             page = context.new_page()
             page.set_default_timeout(20_000)
             for name, show in pages.items():
                 show(page, server.url)
-                page.wait_for_timeout(900)
-                page.screenshot(path=folder / f'{name}-{theme}-{size}.png')
-                too_wide = page.evaluate('document.documentElement.scrollWidth') - width
-                if too_wide > 0:
-                    sys.stdout.write(f'{name} at {width} px is {too_wide} px too wide\n')
+                page.wait_for_function(DRAWN)
+                page.wait_for_timeout(700)
+                page.screenshot(path=options.folder / f'{name}-{theme}-{size}.png')
+                if theme == (options.theme or THEMES[0]):
+                    _complain(page, name, width)
             context.close()
 
 
-def _pages(home: Path) -> dict[str, Callable[[Page, str], None]]:
-    from studio.documents import DocumentQuery
+def _complain(page: Page, name: str, width: int) -> None:
+    too_wide = page.evaluate('document.documentElement.scrollWidth') - width
+    if too_wide > 0:
+        sys.stdout.write(f'{name} at {width} px is {too_wide} px too wide\n')
+    for text in dict.fromkeys(page.evaluate(CUT)):
+        sys.stdout.write(f'{name} at {width} px cuts {text!r}\n')
+
+
+# -------------------------------------------------------------------------------------------- studios and their pages
+
+
+def _studios(made: Path, home: Path | None) -> Iterator[tuple[Serve, Callable[[], Mapping[str, Show]]]]:
+    """How to serve each studio, and what to take of it; a studio is filled only when its pages are asked for."""
+    if home is not None:
+        yield lambda: _plain(home), lambda: _everywhere() | _newest_run(home)
+        return
+    yield lambda: _plain(made / 'empty'), _empty
+    yield lambda: _wide(made / 'door'), lambda: {'login': _login, 'login-wrong': _wrong_token}
+    yield lambda: showcase.showing(made / 'full'), lambda: _everywhere() | _full(made / 'full')
+
+
+@contextmanager
+def _plain(home: Path) -> Iterator[Server]:
+    server = start_server(home)
+    try:
+        yield server
+    finally:
+        stop_server(server)
+
+
+@contextmanager
+def _wide(home: Path) -> Iterator[Server]:
+    """A studio that other machines can reach, so that it asks who one is."""
+    os.environ['RLVR_HOST'] = '0.0.0.0'
+    try:
+        with _plain(home) as server:
+            yield server
+    finally:
+        del os.environ['RLVR_HOST']
+
+
+def _empty() -> dict[str, Show]:
+    paths = {'library': '/', 'runs': '/runs', 'adapters': '/adapters', 'train': '/train', 'try': '/try'}
+    return {f'{name}-empty': _open(path) for name, path in paths.items()}
+
+
+def _everywhere() -> dict[str, Show]:
+    """What there is over any data folder."""
+    plain = {
+        name: _open(f'/{name}') for name in ('templates', 'train', 'runs', 'adapters', 'try', 'models', 'settings')
+    }
+    return plain | {
+        'library': _library,
+        'library-nothing-found': _after('/', _nothing_found),
+        'import': _after('/', _pressed('Import')),
+        'palette': _after('/', lambda page: page.keyboard.press('Control+k')),
+        'keys': _after('/', lambda page: page.keyboard.press('?')),
+        'settings-new-key': _after('/settings', _pressed('New key')),
+        'api': _api,
+    }
+
+
+def _full(home: Path) -> dict[str, Show]:
+    """What only the filled data folder has."""
+    found = showcase.fill(home)
+    pages = {name: _open(path) for name, path in found.items() if not name.startswith('key ')}
+    return pages | {
+        'library-export': _after('/', _bulk_export),
+        'library-calibrate': _after('/', _calibrate),
+        'editor': _editor(found['editor']),
+        'editor-script': _new_script,
+        'editor-versions': _after(found['editor-stale'], _pressed('Version history')),
+        'runs-compare': _after('/runs', _two_runs),
+        'adapter-menu': _after(found['adapter'], _pressed('More')),
+        'adapter-delete': _after(found['adapter'], _chosen('More', 'Delete…')),
+        'proof-base': _after(found['proof-error'], _pressed('Name the base…')),
+        'broken': _after('/', _broken),
+        'connection-lost': _after('/runs', _offline),
+    }
+
+
+def _newest_run(home: Path) -> dict[str, Show]:
     from studio.services import Studio
     from studio.settings import Settings
 
     studio = Studio(Settings(home=home))
-    failed = next(iter(studio.documents.list(DocumentQuery(certificate='failed', per_page=1)).rows), None)
-    task = next(iter(studio.documents.list(DocumentQuery(checker='pytest', per_page=1)).rows), None)
     runs = studio.runs.list().rows
     studio.database.close()
-    pages = {
-        'library': _library,
-        'templates': _open('/templates'),
-        'train': _open('/train'),
-        'runs': _open('/runs'),
-        'adapters': _open('/adapters'),
-        'try': _open('/try'),
-        'models': _open('/models'),
-        'settings': _open('/settings'),
-    }
-    if task is not None:
-        pages |= {'editor': _editor(task.id), 'editor-script': _new_script}
-        pages['variants'] = _open(f'/tasks/{task.id}/variants')
-    if failed is not None:
-        pages['editor-failed'] = _open(f'/tasks/{failed.id}')
-    if runs:
-        pages['run'] = _open(f'/runs/{runs[0].id}')
-    return pages
+    return {'run': _open(f'/runs/{runs[0].id}')} if runs else {}
 
 
-def _open(path: str) -> Callable[[Page, str], None]:
+# ------------------------------------------------------------------------------------------------- how to get there
+
+
+def _open(path: str) -> Show:
     def show(page: Page, url: str) -> None:
         page.goto(url + path)
         page.wait_for_function('window.did_handshake')
 
     return show
+
+
+def _after(path: str, then: Callable[[Page], object]) -> Show:
+    def show(page: Page, url: str) -> None:
+        _open(path)(page, url)
+        page.wait_for_load_state('networkidle')
+        then(page)
+
+    return show
+
+
+def _pressed(name: str) -> Callable[[Page], object]:
+    return lambda page: page.get_by_role('button', name=name, exact=True).last.click()
+
+
+def _chosen(menu: str, name: str) -> Callable[[Page], object]:
+    def choose(page: Page) -> None:
+        _pressed(menu)(page)
+        page.get_by_role('menuitem', name=name).click()
+
+    return choose
+
+
+def _api(page: Page, url: str) -> None:
+    page.goto(f'{url}/docs')
+    page.locator('.opblock').first.wait_for()
+
+
+def _login(page: Page, url: str) -> None:
+    page.goto(url)
+    page.get_by_label('Token').wait_for()
+
+
+def _wrong_token(page: Page, url: str) -> None:
+    _login(page, url)
+    page.get_by_label('Token').fill('not it')
+    page.get_by_role('button', name='Log in').click()
+    page.get_by_role('alert').wait_for()
 
 
 def _library(page: Page, url: str) -> None:
@@ -113,9 +229,29 @@ def _library(page: Page, url: str) -> None:
     page.locator('.tasks tbody tr').nth(2).hover()
 
 
-def _editor(task_id: str) -> Callable[[Page, str], None]:
+def _nothing_found(page: Page) -> None:
+    page.get_by_label('Search title, prompt, file name or command').fill('no such task')
+    page.locator('.nothing').wait_for()
+
+
+def _bulk_export(page: Page) -> None:
+    page.locator('.tasks .q-checkbox').nth(1).click()
+    page.locator('.bulk').get_by_role('button', name='Export').click()
+
+
+def _calibrate(page: Page) -> None:
+    page.locator('.tasks .q-checkbox').nth(1).click()
+    page.locator('.bulk').get_by_role('button', name='Calibrate').click()
+
+
+def _two_runs(page: Page) -> None:
+    for row in (4, 5):
+        page.locator('.q-checkbox').nth(row).click()
+
+
+def _editor(path: str) -> Show:
     def show(page: Page, url: str) -> None:
-        _open(f'/tasks/{task_id}')(page, url)
+        _open(path)(page, url)
         for command in ('ls -la', 'python3 -m pytest -q 2>&1 | tail -2'):
             box = page.get_by_label('Command or path')
             box.fill(command)
@@ -137,41 +273,15 @@ def _new_script(page: Page, url: str) -> None:
     page.locator('section[aria-label="RL Checker"]').scroll_into_view_if_needed()
 
 
-def _fill(home: Path) -> None:
-    from studio.samples import load_tutorial
-    from studio.services import Studio
-    from studio.settings import Settings
-
-    studio = Studio(Settings(home=home))
-    load_tutorial(studio.documents)
-    studio.documents.create(title='A draft that nobody finished', topics=('shell',))
-    _certify(studio)
-    studio.database.close()
+def _broken(page: Page) -> None:
+    """What is said where something failed: a toast, from a paste that is too large."""
+    page.evaluate(f'emitEvent("rlvr_too_large", {json.dumps(1_200_000)})')
 
 
-def _certify(studio: Studio) -> None:
-    """Have every state of a certificate in the pictures."""
-    from studio.documents import DocumentQuery
-    from trainer.task import parse_task
-
-    tasks = studio.documents.list(DocumentQuery(checker='pytest', per_page=1)).rows
-    tasks += studio.documents.list(DocumentQuery(checker='exit_code', status='published', per_page=2)).rows
-    raw = {'prompt': 'Tidy the workspace.', 'checker': {'type': 'exit_code', 'config': {'command': 'true'}}}
-    failing = studio.documents.create(parse_task({'title': 'Anything goes', 'task_spec': raw})[0], status='published')
-    for id in [*(row.id for row in tasks), failing.id]:
-        studio.certificates.run(id)
-    stale = studio.documents.get(tasks[-1].id)
-    spec = {**stale.draft, 'prompt': f'{stale.draft["prompt"]} Keep the rest.'}
-    studio.documents.save_draft(stale.id, spec, revision=stale.revision)
-
-
-@contextmanager
-def _home(given: Path | None) -> Iterator[Path]:
-    if given is not None:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix='rlvr-screenshots-', ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+def _offline(page: Page) -> None:
+    page.context.set_offline(True)
+    page.evaluate('window.socket?.disconnect()')
+    page.wait_for_timeout(1500)
 
 
 if __name__ == '__main__':

@@ -272,4 +272,5 @@ def test_words_for_numbers() -> None:
     ]  # fmt: skip
     assert size(1900) == '1.9 kB' and size(18_400_000) == '18.4 MB'
     assert signed(-0.5) == '−0.50' and signed(0.25) == '+0.25'  # noqa: RUF001
+    assert signed(0.0) == signed(-0.004) == '0.00'
     assert ago(None) == '–'  # noqa: RUF001

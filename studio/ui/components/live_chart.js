@@ -392,7 +392,8 @@ export default {
       put("value", show(this.headline(lead, y, last)));
       const change = this.spec.change && trend(at.map((i) => y[i]));
       if (change != null && this.spec.change) {
-        put("change", `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(2)}`);
+        const size = Math.abs(change).toFixed(2);
+        put("change", Number(size) ? `${change < 0 ? "−" : "+"}${size}` : size);
         this.card?.querySelector("[data-change]")?.classList.toggle("c-ok", this.spec.change === "good" && change > 0);
       }
       const sentence = `${this.spec.title}: ${show(y[first])} at step ${Math.round(x[first])}, ${show(y[last])} at step ${Math.round(x[last])}`;

@@ -9,6 +9,7 @@ from nicegui import ui
 
 from studio.tryout_views import Attempt, Phase
 from studio.ui.components.elements import Icon, Text, chip, spacer
+from studio.ui.components.panel import empty
 from studio.ui.components.plain_text import visible
 from studio.ui.components.transcript import (
     ENDINGS,
@@ -37,7 +38,7 @@ class LiveEpisode:
 
     def __init__(self, title: str, subtitle: str, *, icon: str, checker: str = '') -> None:
         self._checker = checker
-        with ui.element('section').classes('card live') as section:
+        with ui.element('section').classes('card episode') as section:
             section.props['aria-label'] = title
             with ui.element('div').classes('hd'):
                 Icon(icon, 'lead')
@@ -53,15 +54,18 @@ class LiveEpisode:
                     self._end = ui.element('div').classes('vs vs-3 ends')
         self.clear()
 
-    def clear(self, text: str = '') -> None:
-        """Show nothing but a sentence."""
+    def clear(self, text: str = '', icon: str = '') -> None:
+        """Show nothing but a sentence, with an icon where there is nothing yet."""
         self._key: object = None
         self._seen: Attempt | None = None
         self._drawn = 0
         self._text: Text | None = None
         for part in (self._turns, self._now, self._end, self._status):
             part.clear()
-        if text:
+        if text and icon:
+            with self._now, empty(icon, text, room=72):
+                pass
+        elif text:
             self._say(text)
 
     def show(self, attempt: Attempt, phase: Phase) -> None:

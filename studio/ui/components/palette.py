@@ -18,10 +18,10 @@ KEYS: Final = (
     ('N', 'New task'),
     ('/', 'Search on this page; insert a block in the editor'),
     ('G then T R A M S', 'Go to Tasks, Runs, Adapters, Models, Settings'),
-    ('mod⏎', 'Run the checker; start training'),
+    ('mod⏎', 'Run the checker; start training; try a model'),
     ('modS', 'Save now (autosave is on)'),
     ('⏎', 'Open; run the tool call'),
-    ('C', 'Certify this task, or the selected ones'),
+    ('C', 'Certify this task or the selected ones; compare the selected runs'),
     ('X', 'Select the row; Shift X selects up to it'),
     ('J K', 'Next, previous rollout or row; arrows in a table'),
     ('[ ]', 'Previous, next step or page'),
@@ -168,11 +168,12 @@ class Palette:
 
 def show_keys() -> None:
     """Open the list of keys."""
-    with opened_dialog('Keyboard'), ui.element('div').classes('keys'):
+    with opened_dialog('Keyboard', size='mid'), ui.element('div').classes('keys'):
         with ui.element('dl'):
             for keys, meaning in KEYS:
-                with ui.element('dt'):
-                    kbd(keys)
+                with ui.element('dt').classes('hs hs-1'):
+                    for key in keys.split():
+                        Text(key, classes='t3 t-small') if key == 'then' else kbd(key)
                 Text(meaning, 'dd')
         Text('Single letters are off while typing.', 'p', 'hint')
 

@@ -81,9 +81,9 @@ _TIER: Final = """<q-td :props="props"><span :class="'tier ' + props.row.tier.ki
 {{ props.row.tier.word }}</span></q-td>"""
 
 _TOPICS: Final = """<q-td :props="props"><span class="hs hs-1">
-<span class="chip" v-for="topic in props.row.topics.slice(0, 3)">{{ topic }}</span>
-<span class="chip" v-if="props.row.topics.length > 3" :title="props.row.topics.join(', ')">
-+{{ props.row.topics.length - 3 }}</span></span></q-td>"""
+<span class="chip" v-for="topic in props.row.topics.slice(0, 2)">{{ topic }}</span>
+<span class="chip" v-if="props.row.topics.length > 2" :title="props.row.topics.join(', ')">
++{{ props.row.topics.length - 2 }}</span></span></q-td>"""
 
 _VERSION: Final = (
     """<q-td :props="props" class="num t2"><span :title="props.row.hash">{{ props.row.version }}</span></q-td>"""

@@ -65,8 +65,9 @@ def size(count: float) -> str:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A number with its sign; the minus is U+2212."""
-    return f'{value:+.{digits}f}'.replace('-', MINUS)
+    """A number with its sign, none where it is rounded to 0; the minus is U+2212."""
+    text = f'{value:+.{digits}f}'
+    return text.replace('-', MINUS) if text.strip('+-0.') else text[1:]
 
 
 def plural(count: int, word: str) -> str:

@@ -17,7 +17,7 @@ SEALS: Final[dict[ProofState, tuple[str, str, str]]] = {
     'failed': ('circle-alert', 'bad', 'Parity failed'),
     'error': ('triangle-alert', 'warn', 'Not proven'),
     'queued': ('clock', '', 'Proof waits'),
-    'running': ('clock', '', 'Being proven'),
+    'running': ('hourglass', '', 'Being proven'),
     'cancelled': ('circle-dashed', '', 'Not proven'),
     'none': ('circle-dashed', '', 'Not proven'),
 }

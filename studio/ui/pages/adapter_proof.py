@@ -24,8 +24,8 @@ WORDS = {
     'proven': ('badge-check', 'ok', 'Parity proven', 'Saved weights act like the trained ones'),
     'failed': ('circle-alert', 'bad', 'Parity failed', 'It does not act as it did in training: do not use it'),
     'error': ('triangle-alert', 'warn', 'Not proven', 'The proof could not be made'),
-    'queued': ('clock', '', 'Proof waits', 'It is made in a fresh process'),
-    'running': ('clock', '', 'Being proven', 'A fresh process repeats the last evaluation'),
+    'queued': ('clock', '', 'Proof waits', 'It is made when no run works'),
+    'running': ('hourglass', '', 'Being proven', 'A fresh process repeats the last evaluation'),
     'cancelled': ('circle-dashed', '', 'Not proven', 'The proof was cancelled'),
     'none': ('circle-dashed', '', 'Not proven', ''),
 }
@@ -38,6 +38,7 @@ class ProofPanel:
         self._studio, self._after = studio, after
         self._box = ui.element('section').classes('card').props('aria-label="Parity proof"')
         self._text: Text | None = None
+        self._count: Text | None = None
         self._bar: ui.element | None = None
         self.refresh(version)
 
@@ -45,7 +46,7 @@ class ProofPanel:
         """Draw what is known of a version."""
         self._version = version
         self._box.clear()
-        self._text = self._bar = None
+        self._text = self._count = self._bar = None
         state = version.proof.state
         icon, kind, title, text = WORDS[state]
         if state == 'none':
@@ -64,13 +65,13 @@ class ProofPanel:
 
     def progress(self, job: SideJobView | None, waits_for: str) -> None:
         """Say how far it is, without drawing the card again."""
-        if self._text is None:
+        if self._text is None or self._count is None:
             return
+        self._text.set_text(job.text if job is not None else waits_for or 'Starts in a moment')
         if job is None:
-            self._text.set_text(waits_for or 'Starts in a moment')
             return
-        done = f' {job.done} of {job.total}' if job.total else ''
-        self._text.set_text(f'{job.text}{done} · {duration(job.elapsed_s)}')
+        done = f'{job.done:,} of {job.total:,} · ' if job.total else ''
+        self._count.set_text(done + duration(job.elapsed_s))
         if self._bar is not None:
             self._bar.style(f'width: {100 * (job.share or 0):.0f}%')
 
@@ -93,11 +94,13 @@ class ProofPanel:
 
     def _working(self) -> None:
         with ui.element('div').classes('hs pad'):
-            self._text = Text('Starts in a moment', classes='t-small num t2')
-            spacer()
+            with ui.element('span').classes('vs vs-0 sp'):
+                self._text = Text('Starts in a moment', classes='t-small wrap')
+                self._count = Text('', classes='t-small num t3')
             Button('Cancel', kind='xs', on_click=self._cancel)
-        with ui.element('div').classes('pbar').props('aria-hidden=true'):
-            self._bar = ui.element('i').style('width: 0%')
+        if self._version.proof.state == 'running':
+            with ui.element('div').classes('pbar').props('aria-hidden=true'):
+                self._bar = ui.element('i').style('width: 0%')
 
     def _foot(self, text: str, action: str, *, base: bool = False) -> None:
         with ui.element('div').classes('hs pad foot'):

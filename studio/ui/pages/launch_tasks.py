@@ -180,9 +180,10 @@ class Picker:
 def _titles(label: str, rows: Sequence[DocumentRow]) -> None:
     if not rows:
         return
-    with ui.element('div').classes('titles').style('margin-top: 8px'):
-        Text(f'{label} ', classes='t3 t-small').style('width: 72px')
-        for row in rows[:TITLES]:
-            chip(row.title)
-        if len(rows) > TITLES:
-            chip(f'and {len(rows) - TITLES} more', 'out')
+    with ui.element('div').classes('named-titles'):
+        Text(label, classes='t3 t-small')
+        with ui.element('div').classes('titles'):
+            for row in rows[:TITLES]:
+                chip(row.title).props['title'] = row.title
+            if len(rows) > TITLES:
+                chip(f'and {len(rows) - TITLES} more', 'out')

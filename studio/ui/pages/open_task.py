@@ -6,7 +6,8 @@ from nicegui import run, ui
 
 from studio.document_views import DocumentView, NotFound
 from studio.services import Studio
-from studio.ui.components.elements import Button, Icon, Text
+from studio.ui.components.elements import Button
+from studio.ui.components.panel import empty
 from studio.ui.layout import Shell
 from studio.ui.pages.editor_draft import save_open_drafts
 
@@ -25,7 +26,5 @@ async def open_task(shell: Shell, studio: Studio, task_id: str) -> DocumentView 
 def _draw_missing(shell: Shell) -> None:
     with shell.topbar('Task not found', crumbs=[('Tasks', '/')]):
         pass
-    with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
-        Icon('file-x', 'ic-l t3')
-        Text('There is no task at this address. It may have been deleted in another tab.')
-        Button('Open the library', kind='sm', on_click=lambda: ui.navigate.to('/'))
+    with empty('file-x', 'There is no task at this address.', 'It may have been deleted in another tab.'):
+        Button('All tasks', on_click=lambda: ui.navigate.to('/'))

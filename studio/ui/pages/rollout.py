@@ -92,7 +92,7 @@ async def page(shell: Shell, run_id: str, rollout_id: str) -> None:
     with ui.element('div').classes('ro'):
         with ui.element('div'):
             _head(group)
-            with ui.element('div').classes('strip').props('role=group aria-label="Rollouts in this group"'):
+            with ui.element('div').classes('attempts').props('role=group aria-label="Rollouts in this group"'):
                 for number, member in enumerate(group.members):
                     _card(group, number, member)
         with ui.element('div').classes('cols'):

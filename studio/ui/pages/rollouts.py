@@ -105,7 +105,6 @@ class RolloutsScreen:
         with ui.element('div').classes('runlist').props('data-rows'):
             with ui.element('div').classes('runbar wrap'):
                 self._draw_filters()
-            with ui.element('div').classes('runbar'):
                 self._draw_pager()
             with ui.element('div').classes('card tblbox'), ui.element('table').classes('tbl rolls'):
                 with ui.element('thead'), ui.element('tr'):
@@ -156,8 +155,11 @@ class RolloutsScreen:
         self._state = Text(classes='t3 t-small num').props('role=status')
         spacer()
         self._range = Text(classes='t3 t-small num nowrap')
-        self._before = Button(icon='chevron-left', kind='icn sm', label='Page before', on_click=lambda: self._turn(-1))
-        self._after = Button(icon='chevron-right', kind='icn sm', label='Next page', on_click=lambda: self._turn(1))
+        with ui.element('span').classes('hs hs-6'):
+            self._before = Button(icon='chevron-left', kind='icn sm', label='Previous page', key='[')
+            self._after = Button(icon='chevron-right', kind='icn sm', label='Next page', key=']')
+        self._before.on('click', lambda: self._turn(-1), args=[])
+        self._after.on('click', lambda: self._turn(1), args=[])
 
     def _draw_pill(self, label: str, field: str, values: dict[str, str], value: str) -> None:
         def pick(pill: FilterPill) -> Any:

@@ -58,7 +58,7 @@ async def page(shell: Shell, run_id: str) -> None:
         view = await background.io_bound(shell.studio.runs.get, run_id)
         limit = None if view is None else await background.io_bound(token_limit, shell.studio, view)
     except NotFound as error:
-        with shell.topbar('Run', crumbs=[('Runs', '/runs')]):
+        with shell.topbar('Run not found', crumbs=[('Runs', '/runs')]):
             pass
         _missing(error)
         return

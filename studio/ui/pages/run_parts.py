@@ -88,7 +88,7 @@ class Progress:
         self._step.set_text(f'{view.step:,} of {view.total:,}' if view.total else f'{view.step:,}')
         self._bar.style(f'--v: {share:.0%}; --k: var(--accent)')
         self._meter.props(f'aria-valuenow={share:.0%} aria-valuemax=100'.replace('%', ''))
-        self._eta.set_text('done' if view.is_final else duration(view.eta_s))
+        self._eta.set_text('done' if view.state == 'finished' else duration(None if view.is_final else view.eta_s))
         self._elapsed.set_text(duration(view.elapsed_s))
         reward = view.latest.get(health.REWARD)
         self._reward.set_text('–' if reward is None else f'{reward:.2f}')  # noqa: RUF001

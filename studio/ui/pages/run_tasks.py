@@ -13,9 +13,9 @@ from studio.run_views import RunTask
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.diff_view import draw_changes, spec_changes
-from studio.ui.components.elements import Button, Icon, Text, checker_chip, chip, note, spacer
+from studio.ui.components.elements import Button, Text, checker_chip, chip, note, spacer
 from studio.ui.components.markdown_view import markdown_view
-from studio.ui.components.panel import facts, panel
+from studio.ui.components.panel import empty, facts, panel
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell
 from studio.ui.pages.editor_solutions import WORDS, step_words
@@ -154,7 +154,8 @@ def _draw_checker(frozen: TaskFile) -> None:
         Text(checker.reward_sentence(), 'p', 't2')
         for name, value in checker.config.model_dump(mode='json', exclude_defaults=True).items():
             Text(name, classes='lbl mono')
-            _pre('\n'.join(map(str, value)) if isinstance(value, list) else str(value))
+            text = '\n'.join(map(str, value)) if isinstance(value, list) else str(value)
+            _pre(text) if text else Text('none', 'p', 't3 t-small')
 
 
 def _draw_solutions(frozen: TaskFile) -> None:
@@ -181,7 +182,5 @@ def _pre(text: str) -> None:
 def _draw_missing(shell: Shell, run_id: str, error: RlvrError) -> None:
     with shell.topbar('Tasks', crumbs=[('Runs', '/runs')]):
         pass
-    with ui.element('div').classes('main'), ui.element('div').classes('card nothing empty'):
-        Icon('circle-alert', 'ic-l t3')
-        Text(error.message)
-        Button('Open the run', kind='sm', on_click=lambda: ui.navigate.to(f'/runs/{run_id}'))
+    with empty('circle-alert', error.message, error.hint):
+        Button('Open the run', on_click=lambda: ui.navigate.to(f'/runs/{run_id}'))

@@ -186,7 +186,7 @@ class TryScreen:
                 )
         self._body.classes(add='one') if version is None else self._body.classes(remove='one')
         for column in self._columns.values():
-            column.clear('Run it to see what it does.')
+            column.clear('Run it to see what it does.', 'play')
 
     def _limits(self) -> Limits:
         return limits_of(self.model, self._choices.adapters.get(self.adapter))
