@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Literal
 
 import showcase
 from live_server import ARGUMENTS, CHROMIUM, Server, start_server, stop_server
@@ -25,18 +26,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 Show = Callable[[Page, str], None]
 Serve = Callable[[], AbstractContextManager[Server]]
 SIZES = {'1440': (1440, 900), '1024': (1024, 768)}
-THEMES = ('light', 'dark')
-DRAWN = """[...document.querySelectorAll(".ch")].every((card) => !card.getClientRects().length
-    || card.querySelector("[data-none]:not([hidden])") || card.querySelector(".main-svg .trace"))"""
-CUT = """() => [...document.querySelectorAll('body *')].filter((one) => {
-    const look = getComputedStyle(one);
-    if (one.children.length || !one.textContent.trim() || look.visibility === 'hidden') return false;
-    if (!one.getClientRects().length || one.closest('.sr, .term, .code, .diff, .cm-editor, pre, svg')) return false;
-    let box = one;
-    while (box && getComputedStyle(box).display === 'inline') box = box.parentElement;
-    if (getComputedStyle(box).overflowX === 'visible' || box.scrollWidth <= box.clientWidth + 1) return false;
-    return box.clientWidth > 1 && !one.closest('[title]') && !box.querySelector('[title]');
-}).map((one) => one.textContent.trim().slice(0, 60))"""
+THEMES: tuple[Literal['light', 'dark'], ...] = ('light', 'dark')
+DRAWN = """[...document.querySelectorAll(".card.ch")].every((card) => card.getBoundingClientRect().top > innerHeight
+    || card.querySelector("[data-none]:not([hidden])") || card.querySelector(".main-svg"))"""
+"""Whether the charts in sight are; those below are drawn when they come into it."""
 
 
 def main() -> None:
@@ -74,6 +67,8 @@ def _each(browser: Browser, server: Server, options: argparse.Namespace, pages: 
             page.set_default_timeout(20_000)
             for name, show in pages.items():
                 show(page, server.url)
+                if name != 'connection-lost':
+                    page.wait_for_load_state('networkidle')
                 page.wait_for_function(DRAWN)
                 page.wait_for_timeout(700)
                 page.screenshot(path=options.folder / f'{name}-{theme}-{size}.png')
@@ -86,7 +81,7 @@ def _complain(page: Page, name: str, width: int) -> None:
     too_wide = page.evaluate('document.documentElement.scrollWidth') - width
     if too_wide > 0:
         sys.stdout.write(f'{name} at {width} px is {too_wide} px too wide\n')
-    for text in dict.fromkeys(page.evaluate(CUT)):
+    for text in dict.fromkeys(page.evaluate(showcase.CUT)):
         sys.stdout.write(f'{name} at {width} px cuts {text!r}\n')
 
 

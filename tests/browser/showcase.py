@@ -48,6 +48,16 @@ services.Proofs = Proofs
 {live_server.SERVE}
 """
 """A studio where one proof is for ever being made."""
+CUT = """() => [...document.querySelectorAll('body *')].filter((one) => {
+    const look = getComputedStyle(one);
+    if (one.children.length || !one.textContent.trim() || look.visibility === 'hidden') return false;
+    if (!one.getClientRects().length || one.closest('.sr, .term, .code, .diff, .cm-editor, pre, svg')) return false;
+    let box = one;
+    while (box && getComputedStyle(box).display === 'inline') box = box.parentElement;
+    if (getComputedStyle(box).overflowX === 'visible' || box.scrollWidth <= box.clientWidth + 1) return false;
+    return box.clientWidth > 1 && !one.closest('[title]') && !box.querySelector('[title]');
+}).map((one) => one.textContent.trim().slice(0, 60))"""
+"""Texts that are cut in a page without a title that holds all of it."""
 AGREEMENT = Agreement(attempts=128, same=128, allowed=2, solved_then=91, solved_now=91, exact=True)
 RESULT: dict[str, Any] = {
     'state': 'proven', 'logit_difference': 0.00021, 'logit_tolerance': 0.005, 'verdicts': AGREEMENT,
@@ -90,7 +100,7 @@ def fill(home: Path) -> dict[str, str]:
     studio.stop()
     studio.adapters.keep_up()
     proofs = {f'proof-{state}': f'/adapters/{_proof(studio, state, home)}' for state in PROOFS}
-    trained = [studio.adapters.of_run(id) for id in (first, second)]
+    trained = [version for id in (first, second) if (version := studio.adapters.of_run(id)) is not None]
     for version in trained:
         studio.adapters.keep_proof(version.id, ProofResult.model_validate(RESULT))
     kept = _regraded(studio)

@@ -142,14 +142,17 @@ class RolloutsScreen:
             ('From', 'stage', {word: stage for stage, word in STAGES.items()}, STAGES.get(query.stage, '')),
         ):
             self._draw_pill(label, field, values, value)
-        for label, field, bound in (('Reward from', 'low', query.low), ('to', 'high', query.high)):
-            with ui.element('label').classes('hs hs-6 t-small t3'):
-                Text(label)
-                box = ui.input(value='' if bound is None else f'{bound:g}').props(
-                    'outlined dense debounce=300 maxlength=6'
-                )
-                box.classes('tiny num').props['aria-label'] = f'Reward {"at least" if field == "low" else "at most"}'
-                box.on_value_change(lambda event, field=field, box=box: self._bound(field, event.value or '', box))
+        with ui.element('span').classes('hs nowrap'):
+            for label, field, bound in (('Reward from', 'low', query.low), ('to', 'high', query.high)):
+                with ui.element('label').classes('hs hs-6 t-small t3'):
+                    Text(label)
+                    box = ui.input(value='' if bound is None else f'{bound:g}').props(
+                        'outlined dense debounce=300 maxlength=6'
+                    )
+                    box.classes('tiny num').props['aria-label'] = (
+                        f'Reward {"at least" if field == "low" else "at most"}'
+                    )
+                    box.on_value_change(lambda event, field=field, box=box: self._bound(field, event.value or '', box))
 
     def _draw_pager(self) -> None:
         self._state = Text(classes='t3 t-small num').props('role=status')
