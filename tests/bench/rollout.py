@@ -3,7 +3,8 @@
 Three kinds of tasks: (a) the tutorial's short shell chores; (b) chores whose every tool call and check runs pytest;
 (c) chores whose tools wait 0.3 s, as a tool that asks a service does. Both sides run TRL's trainer with a learning rate
 of (almost) nothing, in turn, so that both meet the same machine. Prints seconds a step by phase, and the ratio of the
-episode phase: everything from prompts to rewards. `python tests/bench/rollout.py [--steps 4] [--kinds a b c]`.
+episode phase: everything from prompts to rewards. Updates here are of episodes that differ: `update.py` has them
+on the same ones. `python tests/bench/rollout.py [--steps 4] [--kinds a b c]`.
 
 The `cpu` column is processor seconds of the episode phase, those of closed sandboxes included: what working side by
 side cannot shrink. In (b) each tool call takes about 0.16 of them for pytest on both sides, two at a time on two cores;
