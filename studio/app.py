@@ -28,11 +28,11 @@ def run(settings: Settings) -> None:
     from nicegui import app, ui
 
     from studio.api.app import KEYED, PATHS, build
-    from studio.downloads import add_downloads
-    from studio.login import Login
-    from studio.security import protect
+    from studio.security.guards import protect
+    from studio.security.login import Login
     from studio.services import Studio
     from studio.ui import layout, theme
+    from studio.ui.downloads import add_downloads
     from studio.ui.pages import PAGES
 
     studio = Studio(settings)

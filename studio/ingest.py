@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import delete, insert
 from sqlmodel import Session, col
 
-from studio import metric_blocks
+from studio.runs import metric_blocks
 from studio.store.database import Database
 from studio.store.tables import EventTable, MetricTable, RolloutTable, RunTable
 from trainer.events import (

@@ -5,32 +5,32 @@ from __future__ import annotations
 import fcntl
 from io import TextIOWrapper
 
-from studio.adapter_use import AdapterUse
-from studio.adapters import Adapters
-from studio.api_keys import ApiKeys
-from studio.calibrations import Calibrations
-from studio.certificates import Certificates
-from studio.comparison import Comparison
-from studio.document_bulk import BulkDocuments
-from studio.documents import Documents
-from studio.estimates import Estimates
-from studio.final_workspaces import FinalWorkspaces
+from studio.adapters.proofs import Proofs
+from studio.adapters.service import Adapters
+from studio.adapters.tryouts import Tryouts
+from studio.adapters.use import AdapterUse
+from studio.calibrations.service import Calibrations
+from studio.documents.bulk import BulkDocuments
+from studio.documents.certificates import Certificates
+from studio.documents.service import Documents
+from studio.documents.transfer import Transfer
 from studio.launchers import LocalLauncher
-from studio.machine import Meters
-from studio.playground import Playground
-from studio.proofs import Proofs
-from studio.regrade import Regrades
-from studio.results import Results
-from studio.rollout_search import RolloutSearch
-from studio.run_export import RunExport
-from studio.runs import Runs
-from studio.sandbox_status import SandboxStatus
+from studio.runs.comparison import Comparison
+from studio.runs.estimates import Estimates
+from studio.runs.export import RunExport
+from studio.runs.meters import Meters
+from studio.runs.results import Results
+from studio.runs.rollout_search import RolloutSearch
+from studio.runs.service import Runs
+from studio.security.keys import ApiKeys
+from studio.security.sandbox_status import SandboxStatus
 from studio.settings import Settings
 from studio.store.database import Database
 from studio.supervisor import Supervisor
-from studio.transfer import Transfer
-from studio.tryouts import Tryouts
-from studio.variants import Variants
+from studio.variants.service import Variants
+from studio.workspaces.final import FinalWorkspaces
+from studio.workspaces.playground import Playground
+from studio.workspaces.regrade import Regrades
 from trainer.errors import ConfigError
 
 

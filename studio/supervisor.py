@@ -20,8 +20,8 @@ from sqlmodel import Session, col, select
 
 from studio.ingest import ingest
 from studio.launchers import LocalLauncher
-from studio.run_queue import release
-from studio.runs import Runs
+from studio.runs.queue import release
+from studio.runs.service import Runs
 from studio.store.database import Busy, Database
 from studio.store.ids import is_id
 from studio.store.tables import EventTable, RunTable

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from studio.api.errors import Refused, described
-from studio.api_keys import Scope
+from studio.security.keys import Scope
 from studio.services import Studio
 
 HEADER: Final = 'x-api-key'

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from fastapi.responses import FileResponse
 from pydantic import ConfigDict, Field
 
-from studio.adapter_views import AdapterVersionView, NamedAdapter
-from studio.adapters import MAX_NOTES_CHARS
+from studio.adapters.service import MAX_NOTES_CHARS
+from studio.adapters.views import AdapterVersionView, NamedAdapter
 from studio.api.access import KeyedRoute, StudioOf, needs
 from studio.api.fields import Id
 from studio.api.files import zip_answer, zip_file

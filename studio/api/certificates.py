@@ -11,7 +11,7 @@ from pydantic import Field
 from studio.api.access import KeyedRoute, StudioOf, needs
 from studio.api.errors import Refused
 from studio.api.fields import Id
-from studio.document_views import CertificateState
+from studio.documents.views import CertificateState
 from trainer.certify import REPEATS, Certificate
 from trainer.validation import Document
 

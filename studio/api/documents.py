@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from studio.api.access import KeyedRoute, StudioOf, needs
 from studio.api.fields import Id, Label, shown_as
-from studio.document_bulk import NewDocument
-from studio.document_views import (
+from studio.documents.bulk import NewDocument
+from studio.documents.views import (
     CertificateState,
     Conflict,
     DocumentQuery,

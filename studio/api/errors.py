@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from studio.document_views import Conflict, NotFound
-from studio.run_views import AlreadyStarted, StillActive
+from studio.documents.views import Conflict, NotFound
+from studio.runs.views import AlreadyStarted, StillActive
 from trainer.errors import (
     ConfigError,
     FieldError,

@@ -27,8 +27,8 @@ from studio.api.jobs import (
     Status,
     in_body,
 )
-from studio.documents import DocumentQuery
-from studio.run_views import RunQuery
+from studio.documents.service import DocumentQuery
+from studio.runs.views import RunQuery
 from studio.services import Studio
 from trainer.errors import ConfigError, FieldError, FieldsError
 from trainer.models import offered_models

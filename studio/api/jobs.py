@@ -9,8 +9,8 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from studio.api.fields import Label, shown_as
-from studio.run_views import RunView
-from studio.series import Line, measured
+from studio.runs.series import Line, measured
+from studio.runs.views import RunView
 from trainer.config import Settings, TrainingType
 from trainer.errors import FieldError
 from trainer.events import RunState

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from studio.api.access import KeyedRoute, StudioOf, needs
 from studio.api.fields import Id
-from studio.rollout_search import Hits, SearchQuery
+from studio.runs.rollout_search import Hits, SearchQuery
 from trainer.recording import Rollout
 
 router = APIRouter(prefix='/finetuning', tags=['Rollouts'], route_class=KeyedRoute)

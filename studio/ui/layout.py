@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from nicegui import app, run, ui
 
-from studio.documents import DocumentQuery
-from studio.run_views import RunQuery
+from studio.documents.service import DocumentQuery
+from studio.runs.views import RunQuery
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider, kbd, spacer
 from studio.ui.components.palette import Command, Palette, show_keys

@@ -20,10 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from studio.calibration_views import Who  # noqa: E402
-from studio.forecast import Forecast  # noqa: E402
+from studio.calibrations.forecast import Forecast  # noqa: E402
+from studio.calibrations.views import Who  # noqa: E402
+from studio.documents.samples import tutorial_files  # noqa: E402
 from studio.launchers import LocalLauncher  # noqa: E402
-from studio.samples import tutorial_files  # noqa: E402
 from studio.services import Studio  # noqa: E402
 from studio.settings import Settings  # noqa: E402
 from studio.store.ids import new_id  # noqa: E402

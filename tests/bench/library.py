@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests' / 'browser')]
 from live_server import ARGUMENTS, CHROMIUM, serving  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
-from studio.document_rows import new_row  # noqa: E402
+from studio.documents.rows import new_row  # noqa: E402
 from studio.store.database import Database  # noqa: E402
 from studio.store.tables import (  # noqa: E402
     CalibrationSubjectTable,

@@ -22,21 +22,21 @@ from adapter_files import files, zipped  # noqa: E402
 from kept_run import LENIENT, kept_run, spec  # noqa: E402
 from stand_in import ended, until  # noqa: E402
 
-from studio.calibration_rows import count, keep_subject, new_subject  # noqa: E402
-from studio.documents import DocumentQuery  # noqa: E402
+from studio.calibrations.rows import count, keep_subject, new_subject  # noqa: E402
+from studio.documents.samples import load_tutorial  # noqa: E402
+from studio.documents.service import DocumentQuery  # noqa: E402
 from studio.launchers import LocalLauncher  # noqa: E402
-from studio.regrade_views import Asked  # noqa: E402
-from studio.samples import load_tutorial  # noqa: E402
 from studio.services import Studio  # noqa: E402
 from studio.settings import Settings  # noqa: E402
 from studio.store.tables import AdapterVersionTable  # noqa: E402
+from studio.workspaces.regrade_views import Asked  # noqa: E402
 from trainer.calibration_messages import Counted  # noqa: E402
 from trainer.proof import Agreement, ProofResult  # noqa: E402
 from trainer.task import parse_task  # noqa: E402
 
 SERVE = f"""
 import studio.services as services
-from studio.side_job_views import SideJobView
+from studio.side_jobs.views import SideJobView
 
 class Proofs(services.Proofs):
     def progress(self, id):

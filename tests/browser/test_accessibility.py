@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from live_server import Server, serving
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from studio import samples
+from studio.documents import samples
 from studio.launchers import LocalLauncher
 from studio.services import Studio
 from studio.settings import Settings

@@ -19,7 +19,7 @@ STAND_IN = Path(__file__).parent.parent / 'studio'
 SERVE = f"""
 import functools
 import studio.services as services
-from studio.samples import load_tutorial
+from studio.documents.samples import load_tutorial
 services.Calibrations = functools.partial(services.Calibrations, module='stub_calibration')
 from studio.settings import Settings
 opened = services.Studio(Settings())
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _rewards() -> dict[str, list[float]]:
-    from studio.samples import tutorial_files
+    from studio.documents.samples import tutorial_files
 
     kinds = ([1.0, 0.0], [0.0], [1.0])
     return {task.title: kinds[number % 3] for number, task in enumerate(tutorial_files()[0])}

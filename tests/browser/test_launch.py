@@ -21,7 +21,7 @@ STUB = Path(__file__).parent.parent / 'studio' / 'stub_trainer.py'
 SERVE = f"""
 import functools, sys
 import studio.services as services
-from studio.samples import load_tutorial
+from studio.documents.samples import load_tutorial
 services.LocalLauncher = functools.partial(
     services.LocalLauncher, (sys.executable, {str(STUB)!r}, '--steps', '9', '--interval', '0', '--hold', 'training'))
 from studio.settings import Settings

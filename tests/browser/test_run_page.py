@@ -14,9 +14,9 @@ import pytest
 from live_server import Server, serving
 from playwright.sync_api import Page, expect
 
+from studio.documents.samples import load_tutorial
 from studio.ingest import ingest
 from studio.launchers import LocalLauncher
-from studio.samples import load_tutorial
 from studio.services import Studio
 from studio.settings import Settings
 from studio.store.tables import RunTable

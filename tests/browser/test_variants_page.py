@@ -9,7 +9,7 @@ import pytest
 from live_server import Server
 from playwright.sync_api import Locator, Page, expect
 
-from studio.documents import DocumentQuery
+from studio.documents.service import DocumentQuery
 from studio.services import Studio
 from studio.settings import Settings
 from trainer.task import parse_task

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stand_in import stub
 
-from studio.documents import Documents
+from studio.documents.service import Documents
 from studio.services import Studio
 from studio.settings import Settings
 from studio.store.database import Database

@@ -10,7 +10,7 @@ from typing import Any
 from stand_in import task
 
 from studio.ingest import ingest
-from studio.run_views import RunView
+from studio.runs.views import RunView
 from studio.services import Studio
 from studio.store.tables import RunTable
 from trainer.events import EventWriter, Metrics, RolloutEvent, RunState, State

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from studio.launchers import LocalLauncher
-from studio.runs import RunView
+from studio.runs.service import RunView
 from studio.services import Studio
 from trainer.task import TaskFile, parse_task
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from adapter_files import CONFIG, LAYER, SHAPES, files, safetensors, with_header, zipped
 
-from studio.adapters import Adapters
+from studio.adapters.service import Adapters
 from studio.store.database import Database
 from trainer.errors import ConfigError
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from studio.adapter_use import AdapterUse, check_repo, read_source
-from studio.side_jobs import SideJobs
+from studio.adapters.use import AdapterUse, check_repo, read_source
+from studio.side_jobs.service import SideJobs
 from trainer.errors import ConfigError
 from trainer.merged_model import MERGE_FILE
 
@@ -54,7 +54,7 @@ def test_a_merge_is_planned(use: AdapterUse, tmp_path: Path, monkeypatch: pytest
         use.merge(source, str(plan.out), 'float32')
     assert caught.value.fields[0].loc == 'out'
     usage = shutil.disk_usage(tmp_path)._replace(free=5)
-    monkeypatch.setattr('studio.adapter_use.shutil.disk_usage', lambda path: usage)
+    monkeypatch.setattr('studio.adapters.use.shutil.disk_usage', lambda path: usage)
     assert 'not enough room' in use.plan_merge(source, '', 'float32').problem
 
 

@@ -8,7 +8,7 @@ import pytest
 from adapter_files import files, zipped
 from typer.testing import CliRunner, Result
 
-from studio.cli import app
+from studio.cli.app import app
 from trainer.errors import ConfigError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from studio.api_keys import ApiKeys
-from studio.cli import app
-from studio.document_views import NotFound
+from studio.cli.app import app
+from studio.documents.views import NotFound
+from studio.security.keys import ApiKeys
 from studio.store.database import Database
 from studio.store.tables import ApiKeyTable
 from trainer.errors import ConfigError

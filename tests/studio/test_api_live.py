@@ -17,7 +17,7 @@ from api_server import Served, end, serve
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from studio.api_keys import ApiKeys
+from studio.security.keys import ApiKeys
 from studio.settings import Settings
 from studio.store.database import Database
 from trainer.runfolder import RunFolder

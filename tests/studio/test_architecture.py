@@ -43,10 +43,10 @@ def test_the_light_half_of_the_trainer_loads_nothing_heavy() -> None:
 def test_a_running_studio_never_loads_the_training_stack(tmp_path: Path) -> None:
     code = (
         f'import os; os.environ["NICEGUI_STORAGE_PATH"] = {str(tmp_path)!r}\n'
-        'import studio.app, studio.services, studio.cli, studio.commands.machine, studio.commands.training\n'
+        'import studio.app, studio.services, studio.cli, studio.cli.commands.machine, studio.cli.commands.training\n'
         'import studio.ui.layout, studio.ui.pages\n'
         'from pathlib import Path\nfrom studio.services import Studio\nfrom studio.settings import Settings\n'
-        'from studio.samples import load_tutorial, templates\n'
+        'from studio.documents.samples import load_tutorial, templates\n'
         f'studio = Studio(Settings(home=Path({str(tmp_path)!r})))\nstudio.start()\n'
         'train, held_out = load_tutorial(studio.documents)\ntemplates()\n'
         'studio.runs.create("x", "starter", {}, train, held_out)\n'

@@ -2,8 +2,8 @@
 
 from stand_in import SPEC, task
 
-from studio.document_bulk import AT_ONCE, BulkDocuments
-from studio.documents import DocumentQuery, Documents
+from studio.documents.bulk import AT_ONCE, BulkDocuments
+from studio.documents.service import DocumentQuery, Documents
 from studio.store.database import Database
 
 

@@ -10,10 +10,10 @@ import psutil
 import pytest
 from stand_in import task, until
 
-from studio.calibration_views import AlreadyCalibrating, Who
-from studio.calibrations import Calibrations
-from studio.documents import DocumentQuery, Documents
-from studio.pass_rates import tier_of
+from studio.calibrations.service import Calibrations
+from studio.calibrations.views import AlreadyCalibrating, Who
+from studio.documents.pass_rates import tier_of
+from studio.documents.service import DocumentQuery, Documents
 from studio.settings import Settings
 from studio.store.database import Database
 from trainer.errors import ConfigError, TaskError
@@ -26,7 +26,7 @@ Make = Callable[..., Calibrations]
 def make(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Opens calibration services over one store, whose process is the stand-in."""
     monkeypatch.setenv('PYTHONPATH', str(Path(__file__).parent))
-    monkeypatch.setattr('studio.calibration_job.LOOK_S', 0.05)
+    monkeypatch.setattr('studio.calibrations.job.LOOK_S', 0.05)
     opened: list[Calibrations] = []
 
     def open_one(*, working: Any = (), **options: Any) -> Calibrations:

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import event
 
 from studio.cli import main
-from studio.document_views import DocumentView, NotFound
-from studio.documents import Documents
+from studio.documents.service import Documents
+from studio.documents.views import DocumentView, NotFound
 from studio.services import Studio
 from studio.store.database import Database
 from trainer.attempt import Cancelled

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studio.heat_grid import MAX_COLUMNS, ROWS, Cell, HeatGrid, Row
-from studio.run_records import merged_bars
-from studio.run_views import BarColumn, Bars
-from studio.series import joined, measured, thinned, with_gaps
+from studio.runs.heat_grid import MAX_COLUMNS, ROWS, Cell, HeatGrid, Row
+from studio.runs.records import merged_bars
+from studio.runs.series import joined, measured, thinned, with_gaps
+from studio.runs.views import BarColumn, Bars
 from studio.ui.components.before_after import Share, bars_svg
 from studio.ui.components.charts import ChartSpec, LiveChart, Series, append_all, band
 from studio.ui.components.heatmap import _difference

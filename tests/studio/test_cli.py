@@ -32,7 +32,7 @@ SOLVED: dict[str, Any] = {
 }
 STUBBED = f"""
 import sys
-import studio.commands.training as training
+import studio.cli.commands.training as training
 from studio.launchers import LocalLauncher
 training.LocalLauncher = lambda: LocalLauncher((sys.executable, {str(STUB)!r}, *{{options!r}}))
 from studio.cli import main
@@ -103,7 +103,7 @@ def test_validate_names_file_line_and_field(rlvr: Rlvr, tmp_path: Path) -> None:
 
 def test_validate_is_quick_and_loads_nothing_heavy(home: Path) -> None:
     code = (
-        'import resource, sys\nfrom studio.cli import app\n'
+        'import resource, sys\nfrom studio.cli.app import app\n'
         f"app(['validate', {str(TRAIN)!r}], standalone_mode=False)\n"
         'used = resource.getrusage(resource.RUSAGE_SELF)\n'
         "print(used.ru_utime + used.ru_stime, [name for name in ('torch', 'nicegui', 'sqlmodel', 'rich.table') "

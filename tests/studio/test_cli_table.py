@@ -13,7 +13,7 @@ import pytest
 import typer
 from stand_in import SPEC
 
-from studio.cli import app, main
+from studio.cli.app import app, main
 from trainer.sandbox import bubblewrap
 
 CHECK = {'type': 'exit_code', 'config': {'command': 'grep -qx hello a.txt'}}

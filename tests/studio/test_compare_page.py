@@ -10,8 +10,8 @@ from measured_runs import REWARD, measured, published
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 
-from studio.comparison import ComparedTask, Score
-from studio.run_views import RunView
+from studio.runs.comparison import ComparedTask, Score
+from studio.runs.views import RunView
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout

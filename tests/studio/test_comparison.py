@@ -7,7 +7,7 @@ from typing import Any
 
 from measured_runs import REWARD, measured, published
 
-from studio.comparison import Comparison
+from studio.runs.comparison import Comparison
 from studio.services import Studio
 
 Open = Callable[..., Studio]

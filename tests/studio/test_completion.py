@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from stand_in import new_run, task
 
-from studio.commands import completion
+from studio.cli.commands import completion
 from studio.services import Studio
 
 Type = Callable[[str, str], None]

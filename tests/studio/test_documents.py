@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from stand_in import SPEC, task
 
-from studio import samples
-from studio.certificates import Certificates
-from studio.documents import Conflict, DocumentQuery, Documents, NotFound
+from studio.documents import samples
+from studio.documents.certificates import Certificates
+from studio.documents.service import Conflict, DocumentQuery, Documents, NotFound
 from studio.settings import Settings
 from studio.store.database import Database
 from trainer.certify import Certificate, evidence_hash

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 from stand_in import new_run
 
-from studio.estimates import card_footprint, evaluated_rollouts
-from studio.footprint import SHAPES, footprint, shape_of
+from studio.runs.estimates import card_footprint, evaluated_rollouts
+from studio.runs.footprint import SHAPES, footprint, shape_of
 from studio.services import Studio
 from studio.store.tables import RunTable
 from trainer.config import Settings, plan

@@ -9,7 +9,7 @@ import pytest
 from stand_in import SPEC
 from typer.testing import CliRunner, Result
 
-from studio.cli import app
+from studio.cli.app import app
 from trainer.errors import ConfigError
 
 FULL = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from stand_in import SPEC, task
 
-from studio.documents import DocumentQuery, Documents
+from studio.documents.service import DocumentQuery, Documents
+from studio.documents.transfer import Plan, Receipt, Transfer
 from studio.exchange.pool import Incoming
 from studio.store.database import Database
-from studio.transfer import Plan, Receipt, Transfer
 from trainer.errors import TaskError
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from studio.forecast import Forecast, live_share
-from studio.pass_rates import PassRate
+from studio.calibrations.forecast import Forecast, live_share
+from studio.documents.pass_rates import PassRate
 from trainer.statistics import gradient_share
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studio.health import WATCHED, Condition, conditions
+from studio.runs.health import WATCHED, Condition, conditions
 
 
 def rows(count: int = 5, **values: float | list[float]) -> dict[str, tuple[list[int], list[float]]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from stand_in import ended, new_run, until
 
-from studio import metric_blocks
 from studio.ingest import ingest
+from studio.runs import metric_blocks
 from studio.services import Studio
 from trainer.events import EventWriter, Metrics, Notice, Resumed, RolloutEvent, State
 from trainer.runfolder import RunFolder

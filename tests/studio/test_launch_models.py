@@ -9,8 +9,8 @@ import pytest
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 
-from studio import preflight
-from studio.samples import load_tutorial
+from studio.documents.samples import load_tutorial
+from studio.runs import preflight
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from studio.playground import Playground
 from studio.settings import Settings
+from studio.workspaces.playground import Playground
 
 SPEC = {
     'prompt': 'x',

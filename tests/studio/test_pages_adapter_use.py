@@ -12,9 +12,9 @@ from nicegui.testing.user_interaction import UserInteraction
 from nicegui.testing.user_simulation import user_simulation
 from test_adapters import trained
 
+from studio.adapters.tryout_views import Attempt, TryView
 from studio.services import Studio
 from studio.settings import Settings
-from studio.tryout_views import Attempt, TryView
 from studio.ui import layout
 from studio.ui.components.elements import Text
 from studio.ui.components.try_words import said

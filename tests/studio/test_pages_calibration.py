@@ -11,7 +11,7 @@ from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 from stand_in import task
 
-from studio.calibration_rows import count, keep_subject, new_subject
+from studio.calibrations.rows import count, keep_subject, new_subject
 from studio.services import Studio
 from studio.store.tables import CalibrationJobTable
 from studio.ui import layout

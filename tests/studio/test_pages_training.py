@@ -11,9 +11,9 @@ from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 from stand_in import ended
 
+from studio.documents.samples import load_tutorial
 from studio.launchers import LocalLauncher
-from studio.run_views import RunView
-from studio.samples import load_tutorial
+from studio.runs.views import RunView
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from studio.documents import NotFound
-from studio.playground import Playground
+from studio.documents.service import NotFound
+from studio.workspaces.playground import Playground
 from trainer.attempt import Cancelled
 from trainer.errors import SandboxError, SetupFailed, TaskError
 
@@ -150,7 +150,7 @@ def test_a_session_ends_with_its_tab(playground: Playground) -> None:
 
 
 def test_there_is_a_limit_on_open_sessions(playground: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('studio.playground.MAX_SESSIONS', 1)
+    monkeypatch.setattr('studio.workspaces.playground.MAX_SESSIONS', 1)
     id = playground.open(SPEC)
     with pytest.raises(SandboxError, match='open already'):
         playground.open(SPEC)

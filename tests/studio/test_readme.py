@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from studio.cli import app
+from studio.cli.app import app
 from trainer.checkers import CHECKER_KINDS
 from trainer.config import RlConfig, Settings
 

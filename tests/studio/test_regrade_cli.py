@@ -12,7 +12,7 @@ import pytest
 from kept_run import LENIENT, kept_run, spec
 from typer.testing import CliRunner
 
-from studio.cli import app
+from studio.cli.app import app
 from studio.services import Studio
 from trainer.errors import TaskError
 from trainer.runfolder import RunFolder

@@ -13,8 +13,8 @@ import pytest
 from kept_run import ANSWERS, LENIENT, kept_run, spec
 from stand_in import new_run, until
 
-from studio.regrade_views import Asked, RegradeView
 from studio.services import Studio
+from studio.workspaces.regrade_views import Asked, RegradeView
 from trainer.errors import RunFolderError, StoreError
 from trainer.kept_workspaces import WorkspaceFolder
 from trainer.regrade import CHANGES

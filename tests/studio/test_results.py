@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from stand_in import ended, new_run
 
-from studio.documents import NotFound
+from studio.documents.service import NotFound
 from studio.services import Studio
 from trainer.errors import RunFolderError
 

@@ -6,7 +6,7 @@ import pytest
 from stand_in import ended, new_run, until
 
 from studio.ingest import ingest
-from studio.run_views import StillActive
+from studio.runs.views import StillActive
 from studio.services import Studio
 from trainer.errors import RunFolderError
 from trainer.events import EventWriter, Metrics, Progress, Resumed, RolloutEvent

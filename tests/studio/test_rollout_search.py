@@ -9,7 +9,7 @@ import pytest
 from stand_in import new_run
 
 from studio.ingest import ingest
-from studio.rollout_search import Hits, SearchQuery, excerpt
+from studio.runs.rollout_search import Hits, SearchQuery, excerpt
 from studio.services import Studio
 from trainer.events import EventWriter, Resumed, RolloutEvent
 from trainer.line_file import LineFile
@@ -132,7 +132,7 @@ def test_a_damaged_index_and_damaged_records_hide_nothing(made: Made) -> None:
 
 def test_a_long_run_is_looked_through_in_slices(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     studio, run_id, _ = made
-    monkeypatch.setattr('studio.rollout_search.BATCH', 6)
+    monkeypatch.setattr('studio.runs.rollout_search.BATCH', 6)
     first = studio.search.find(run_id, SearchQuery(), {}, seconds=0)
     assert (first.indexed, first.recorded) == (6, 20) and not first.is_complete
     while not studio.search.find(run_id, SearchQuery(), {}, seconds=0).is_complete:

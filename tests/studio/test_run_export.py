@@ -15,12 +15,12 @@ import pytest
 from measured_runs import REWARD, measured
 from typer.testing import CliRunner
 
-from studio.cli import app
-from studio.document_views import NotFound
+from studio.cli.app import app
+from studio.documents.views import NotFound
 from studio.ingest import ingest
-from studio.run_export import RunExport
+from studio.runs.export import RunExport
+from studio.runs.tensorboard_events import records, scalars
 from studio.services import Studio
-from studio.tensorboard_events import records, scalars
 from trainer.events import EventWriter, Metrics, Resumed
 
 Open = Callable[..., Studio]

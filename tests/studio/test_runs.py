@@ -10,7 +10,7 @@ from sqlalchemy import event, text
 from stand_in import ended, grandchildren, new_run, task, until
 
 from studio.launchers.devices import gpu_share
-from studio.runs import AlreadyStarted, RunQuery, StillActive
+from studio.runs.service import AlreadyStarted, RunQuery, StillActive
 from studio.services import Studio
 from trainer.errors import ConfigError, StoreError, TaskError
 from trainer.runfolder import CHECKPOINT

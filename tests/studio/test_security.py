@@ -15,8 +15,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from studio.login import COOKIE, LASTS_S, Login
-from studio.security import Apart, Guard, allowed_hosts
+from studio.security.guards import Apart, Guard, allowed_hosts
+from studio.security.login import COOKIE, LASTS_S, Login
 from studio.settings import Settings, is_loopback, kept_secret
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from studio import serving_snippets as snippets
+from studio.adapters import snippets
 
 NASTY = 'it\'s $(rm -rf ~) "v2"; `x` задача'
 

@@ -15,8 +15,8 @@ Open = Callable[..., Studio]
 
 
 def test_meters_and_search_follow_every_active_run(open_studio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('studio.machine.SAMPLE_S', 0.1)
-    monkeypatch.setattr('studio.rollout_search.KEEP_UP_S', 0.1)
+    monkeypatch.setattr('studio.runs.meters.SAMPLE_S', 0.1)
+    monkeypatch.setattr('studio.runs.rollout_search.KEEP_UP_S', 0.1)
     studio = open_studio('--hold', 'training', '--rollouts', '3', runs_at_once=2)
     runs = [new_run(studio, name) for name in ('one', 'two')]
     for run in runs:

@@ -15,7 +15,7 @@ from sqlalchemy import func, text
 from sqlmodel import SQLModel, select
 from stand_in import task
 
-from studio.documents import DocumentQuery, Documents
+from studio.documents.service import DocumentQuery, Documents
 from studio.store.database import MIGRATIONS, Busy, Database
 from studio.store.ids import is_id, new_id
 from studio.store.tables import DocumentNumberTable, DocumentTable

@@ -21,7 +21,7 @@ import pytest
 from sqlalchemy import event
 from stand_in import STUB, ended, grandchildren, new_run, until
 
-from studio.runs import AlreadyStarted, RunView
+from studio.runs.service import AlreadyStarted, RunView
 from studio.services import Studio
 from studio.store.tables import RunTable
 from trainer.errors import StoreError

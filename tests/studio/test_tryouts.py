@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
-from studio import tryouts as module
-from studio.tryout_views import Attempt, TryView, folded
-from studio.tryouts import Tryouts
+from studio.adapters import tryouts as module
+from studio.adapters.tryout_views import Attempt, TryView, folded
+from studio.adapters.tryouts import Tryouts
 from trainer.errors import ConfigError, StoreError
 from trainer.recording import ToolRecord
 from trainer.task import TaskFile, parse_task

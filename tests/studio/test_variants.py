@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from studio.cli import app
-from studio.documents import DocumentQuery
-from studio.placeholders import Template, fill_text, filled, spots, unknown
+from studio.cli.app import app
+from studio.documents.service import DocumentQuery
 from studio.services import Studio
 from studio.settings import Settings
-from studio.variant_rows import combined, expanded, read_table
-from studio.variants import JobView, Preview, Recipe, preview, title_pattern
+from studio.variants.placeholders import Template, fill_text, filled, spots, unknown
+from studio.variants.service import JobView, Preview, Recipe, preview, title_pattern
+from studio.variants.values import combined, expanded, read_table
 from trainer.errors import TaskError
 from trainer.task import TaskFile, parse_task
 

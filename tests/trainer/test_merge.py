@@ -17,7 +17,7 @@ from made_adapters import changed_adapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import chat_template_utils as templates
 
-from studio.serving_snippets import Snippet, python_merged, python_peft, tool_parser
+from studio.adapters.snippets import Snippet, python_merged, python_peft, tool_parser
 from trainer.engines import generate, open_engine
 from trainer.errors import ConfigError
 from trainer.hardware import Hardware

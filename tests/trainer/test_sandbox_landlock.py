@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import trainer
-from studio.cli import app
+from studio.cli.app import app
 from studio.settings import Settings
 from trainer.errors import SandboxUnavailable
 from trainer.sandbox import bubblewrap, landlock, open_sandbox

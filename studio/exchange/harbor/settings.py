@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from studio.document_views import MAX_TOPIC_CHARS, MAX_TOPICS
+from studio.documents.views import MAX_TOPIC_CHARS, MAX_TOPICS
 from trainer.checkers.base import CHECK_TIMEOUT_S
 from trainer.sandbox.protocol import Limits
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from nicegui import ui
 
-from studio.document_views import CertificateState
+from studio.documents.views import CertificateState
 from studio.ui.components.elements import Icon, Text, note
 from trainer.certify import Certificate
 

@@ -12,8 +12,8 @@ import nicegui.elements.plotly  # noqa: F401  (registers the plotly module that 
 from nicegui import ui
 from pydantic import Field
 
-from studio.run_views import Bars
-from studio.series import Column, Line, measured, typical, with_gaps
+from studio.runs.series import Column, Line, measured, typical, with_gaps
+from studio.runs.views import Bars
 from trainer.validation import Document
 
 Format = Literal['share', 'score', 'number', 'seconds', 'tiny']

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from studio.heat_grid import HeatView
+from studio.runs.heat_grid import HeatView
 
 COLUMNS: Final = (40, 70, 100)
 """How many columns there is room for: cells keep their places while a run grows, until it needs the next."""

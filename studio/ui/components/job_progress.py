@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from studio.side_job_views import SideJobView
+from studio.side_jobs.views import SideJobView
 from studio.ui.components.elements import Button, Text, note
 from studio.ui.components.wording import duration
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from studio.tryout_views import Attempt, Phase
+from studio.adapters.tryout_views import Attempt, Phase
 from studio.ui.components.elements import Icon, Text, chip, spacer
 from studio.ui.components.panel import empty
 from studio.ui.components.plain_text import visible

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from studio.pass_rates import TIERS, PassRate, Tier
+from studio.documents.pass_rates import TIERS, PassRate, Tier
 from studio.ui.components.elements import Text
 from studio.ui.components.wording import ago, plural
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from nicegui import ui
 
-from studio.tryout_views import Attempt, TryView
+from studio.adapters.tryout_views import Attempt, TryView
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.transcript import OUTCOMES
 

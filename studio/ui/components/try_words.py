@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from studio.tryout_views import Attempt, TryView
+from studio.adapters.tryout_views import Attempt, TryView
 from studio.ui.components.wording import plural
 from trainer.tryout_messages import Side
 

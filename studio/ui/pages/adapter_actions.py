@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView, NamedAdapter
+from studio.adapters.views import AdapterVersionView, NamedAdapter
 from studio.ui.components.dialogs import ask, opened_dialog
 from studio.ui.components.elements import Button
 from studio.ui.components.fields import Field

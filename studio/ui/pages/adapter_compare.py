@@ -5,7 +5,7 @@ from __future__ import annotations
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView, Comparison
+from studio.adapters.views import AdapterVersionView, Comparison
 from studio.ui.components.before_after import before_after
 from studio.ui.components.elements import Button, Text, chip, note, spacer
 from studio.ui.components.panel import panel

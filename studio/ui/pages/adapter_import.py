@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from nicegui import events, ui
 from nicegui import run as background
 
-from studio.adapter_views import Imported
+from studio.adapters.views import Imported
 from studio.ui import theme
 from studio.ui.components.uploads import cleared_when_done
 from studio.ui.components.wording import plural, size

@@ -7,7 +7,7 @@ from typing import Final
 
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView, NamedAdapter, ProofState
+from studio.adapters.views import AdapterVersionView, NamedAdapter, ProofState
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.panel import search_box
 from studio.ui.components.wording import ago, size

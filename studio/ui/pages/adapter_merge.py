@@ -8,8 +8,8 @@ from typing import Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_use import MERGE, AdapterSource, AdapterUse, Merged, MergePlan
-from studio.side_jobs import SideJobView
+from studio.adapters.use import MERGE, AdapterSource, AdapterUse, Merged, MergePlan
+from studio.side_jobs.service import SideJobView
 from studio.ui.components.elements import Button, Icon, Text, chip
 from studio.ui.components.fields import Field
 from studio.ui.components.job_progress import JobProgress

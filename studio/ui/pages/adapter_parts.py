@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView
-from studio.run_views import RunView
+from studio.adapters.views import AdapterVersionView
+from studio.runs.views import RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.panel import panel

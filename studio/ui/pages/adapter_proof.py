@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView
-from studio.side_jobs import SideJobView
+from studio.adapters.views import AdapterVersionView
+from studio.side_jobs.service import SideJobView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.fields import Field

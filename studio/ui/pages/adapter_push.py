@@ -9,9 +9,9 @@ from typing import Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_use import PUSH, AdapterSource, AdapterUse, Merged
-from studio.serving_snippets import serving_name
-from studio.side_jobs import SideJobView
+from studio.adapters.snippets import serving_name
+from studio.adapters.use import PUSH, AdapterSource, AdapterUse, Merged
+from studio.side_jobs.service import SideJobView
 from studio.ui.components.elements import Button, Icon, Text, note
 from studio.ui.components.fields import Field
 from studio.ui.components.job_progress import JobProgress

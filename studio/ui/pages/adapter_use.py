@@ -10,9 +10,9 @@ from urllib.parse import quote
 from nicegui import run as background
 from nicegui import ui
 
-from studio import serving_snippets as snippets
-from studio.adapter_use import AdapterSource, Merged
-from studio.serving_snippets import Snippet
+from studio.adapters import snippets
+from studio.adapters.snippets import Snippet
+from studio.adapters.use import AdapterSource, Merged
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.pages.adapter_merge import MergeForm, made_row

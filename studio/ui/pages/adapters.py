@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.adapter_views import AdapterVersionView, Imported, NamedAdapter
-from studio.document_views import NotFound
-from studio.run_views import RunView
-from studio.side_jobs import SideJobView
+from studio.adapters.views import AdapterVersionView, Imported, NamedAdapter
+from studio.documents.views import NotFound
+from studio.runs.views import RunView
+from studio.side_jobs.service import SideJobView
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.wording import size

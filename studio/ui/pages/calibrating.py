@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import run, ui
 from pydantic import ValidationError
 
-from studio.calibration_views import MAX_ATTEMPTS, USUAL_ATTEMPTS, JobView, Who
+from studio.calibrations.views import MAX_ATTEMPTS, USUAL_ATTEMPTS, JobView, Who
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Text, note, spacer

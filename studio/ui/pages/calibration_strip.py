@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import app, run, ui
 
-from studio.calibration_views import JobView
+from studio.calibrations.views import JobView
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.wording import duration, plural
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nicegui import run
 
-from studio.certificates import Certificates
+from studio.documents.certificates import Certificates
 from trainer.certify import Cancelled, Certificate
 from trainer.errors import RlvrError, SandboxUnavailable
 

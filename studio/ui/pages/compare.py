@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from nicegui import run as background
 from nicegui import ui
 
-from studio.comparison import MOST, ComparedTask, Difference
-from studio.results import EvaluationView
-from studio.run_views import Bars, RunView
+from studio.runs.comparison import MOST, ComparedTask, Difference
+from studio.runs.results import EvaluationView
+from studio.runs.views import Bars, RunView
 from studio.ui.components.charts import ChartSpec, LiveChart, View, append_all
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
 from studio.ui.components.panel import empty, panel

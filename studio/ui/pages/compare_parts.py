@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from studio import health
-from studio.comparison import Difference
-from studio.results import EvaluationView
-from studio.run_views import RunView
+from studio.runs import health
+from studio.runs.comparison import Difference
+from studio.runs.results import EvaluationView
+from studio.runs.views import RunView
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.segmented import Choice, Segmented

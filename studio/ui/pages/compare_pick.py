@@ -9,8 +9,8 @@ from urllib.parse import quote
 from nicegui import run as background
 from nicegui import ui
 
-from studio import health
-from studio.run_views import RunQuery, RunView
+from studio.runs import health
+from studio.runs.views import RunQuery, RunView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.panel import search_box

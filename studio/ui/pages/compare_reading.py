@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from studio.run_views import RunView, Series
-from studio.series import Line
+from studio.runs.series import Line
+from studio.runs.views import RunView, Series
 
 if TYPE_CHECKING:
     from studio.services import Studio

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from studio.run_views import RunView
-from studio.series import Column, Line
+from studio.runs.series import Column, Line
+from studio.runs.views import RunView
 from studio.ui.components.charts import Axis, ChartSpec, Format, Series
 from studio.ui.pages.run_series import MORE, REWARD, SPECS
 

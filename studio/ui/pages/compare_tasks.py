@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from studio.comparison import RECENT_STEPS, ComparedTask, Score
+from studio.runs.comparison import RECENT_STEPS, ComparedTask, Score
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.wording import plural, signed

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from nicegui import events, run, ui
 
-from studio.document_views import draft_problems
-from studio.documents import Documents, DocumentView
+from studio.documents.service import Documents, DocumentView
+from studio.documents.views import draft_problems
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.dialogs import ask

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nicegui import run, ui
 
-from studio.document_views import CertificateState
+from studio.documents.views import CertificateState
 from studio.services import Studio
 from studio.ui.components.certificate import SEALS, certificate_lines, short_hash
 from studio.ui.components.elements import Button, Icon, Text, note

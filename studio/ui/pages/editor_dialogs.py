@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nicegui import run, ui
 
-from studio.documents import Documents, VersionView
+from studio.documents.service import Documents, VersionView
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.diff_view import Change, draw_changes, spec_changes

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from nicegui import background_tasks, run
 
-from studio.documents import Conflict, Documents, DocumentView, NotFound
+from studio.documents.service import Conflict, Documents, DocumentView, NotFound
 from studio.ui.pages.editor_merge import changed_parts, merge
 from trainer.errors import RlvrError, StoreError
 from trainer.task import Solution

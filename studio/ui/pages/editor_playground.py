@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from nicegui import background_tasks, run, ui
 
-from studio.document_views import NotFound
-from studio.playground import Answer, DryRun
+from studio.documents.views import NotFound
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, kbd, spacer, sprite
@@ -25,6 +24,7 @@ from studio.ui.pages.editor_solutions import WORDS
 from studio.ui.pages.playground_dialogs import show_changes, show_dry_runs
 from studio.ui.pages.playground_replay import ReplayBar
 from studio.ui.pages.playground_tree import WorkspaceTree
+from studio.workspaces.playground import Answer, DryRun
 from trainer.attempt import Cancelled
 from trainer.errors import RlvrError
 from trainer.task import Solution, SolutionKind, Step

@@ -7,8 +7,8 @@ from typing import Final
 
 from nicegui import run, ui
 
+from studio.documents.transfer import Transfer
 from studio.exchange.formats import WRITERS, Writer
-from studio.transfer import Transfer
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.wording import plural

@@ -8,8 +8,8 @@ from typing import Any, Final, get_args
 
 from nicegui import run, ui
 
-from studio.transfer import Choice as Resolution
-from studio.transfer import Plan, PlanRow, Receipt, RowStatus, Transfer
+from studio.documents.transfer import Choice as Resolution
+from studio.documents.transfer import Plan, PlanRow, Receipt, RowStatus, Transfer
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, chip, note, spacer
 from studio.ui.components.segmented import Choice, Segmented

@@ -12,9 +12,9 @@ from uuid import uuid4
 from nicegui import app, ui
 from nicegui import run as background
 
-from studio import samples
-from studio.calibration_views import Who
-from studio.run_views import AlreadyStarted
+from studio.calibrations.views import Who
+from studio.documents import samples
+from studio.runs.views import AlreadyStarted
 from studio.ui.components.elements import Button, Icon, Text, chip, note, spacer
 from studio.ui.components.wording import plural
 from studio.ui.layout import Shell

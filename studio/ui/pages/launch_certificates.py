@@ -7,8 +7,8 @@ from typing import Final
 
 from nicegui import run, ui
 
-from studio.certificates import Certificates
-from studio.document_views import DocumentRow
+from studio.documents.certificates import Certificates
+from studio.documents.views import DocumentRow
 from studio.ui import theme
 from studio.ui.components.certificate import SEALS, seal
 from studio.ui.components.elements import Button, Icon, Text, spacer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.run_views import RunPage, RunQuery, RunView
+from studio.runs.views import RunPage, RunQuery, RunView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import search_box

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nicegui import run, ui
 
-from studio.calibration_views import JobView, Subject, Who
-from studio.document_views import DocumentRow
-from studio.forecast import FEW, LEAST, MOST, Forecast, Suggestion
-from studio.pass_rates import TIERS, PassRate, Tier
+from studio.calibrations.forecast import FEW, LEAST, MOST, Forecast, Suggestion
+from studio.calibrations.views import JobView, Subject, Who
+from studio.documents.pass_rates import TIERS, PassRate, Tier
+from studio.documents.views import DocumentRow
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.tiers import rate_words, tier_badge
 from studio.ui.components.wording import plural

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args, get_origin
 from nicegui import ui
 from pydantic.fields import FieldInfo
 
-from studio.run_views import PlanView
+from studio.runs.views import PlanView
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.fields import Field
 from studio.ui.components.segmented import Choice, Segmented

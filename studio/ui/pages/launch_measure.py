@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.run_views import RunView
+from studio.runs.views import RunView
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.wording import STATES, duration
 from studio.ui.pages.launch_models import model_of

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from nicegui import run, ui
 
-from studio.estimates import card_footprint
-from studio.footprint import weight_bytes
-from studio.preflight import check_model
+from studio.runs.estimates import card_footprint
+from studio.runs.footprint import weight_bytes
+from studio.runs.preflight import check_model
 from studio.ui.components.elements import Text, chip
 from studio.ui.components.fields import Field
 from studio.ui.components.wording import parameters, size

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.estimates import Measured, Room, evaluated_rollouts, room
-from studio.footprint import Footprint, footprint, weight_bytes
-from studio.run_views import PlanView, RunView
+from studio.runs.estimates import Measured, Room, evaluated_rollouts, room
+from studio.runs.footprint import Footprint, footprint, weight_bytes
+from studio.runs.views import PlanView, RunView
 from studio.ui.components.wording import plural, size
 from studio.ui.pages.launch_models import hub_cache, model_of, on_disk
 from trainer.config import parse_settings

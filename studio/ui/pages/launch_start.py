@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from studio.document_views import DocumentQuery, DocumentRow, NotFound
-from studio.estimates import room
-from studio.run_views import RunView
+from studio.documents.views import DocumentQuery, DocumentRow, NotFound
+from studio.runs.estimates import room
+from studio.runs.views import RunView
 
 if TYPE_CHECKING:
     from studio.services import Studio

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from studio.document_views import DocumentRow
-from studio.pass_rates import Tier
-from studio.samples import HELD_OUT
+from studio.documents.pass_rates import Tier
+from studio.documents.samples import HELD_OUT
+from studio.documents.views import DocumentRow
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, chip, spacer
 from studio.ui.components.panel import search_box

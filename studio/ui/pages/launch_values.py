@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from studio.run_views import PlanView
+from studio.runs.views import PlanView
 from trainer.config import BOUNDS, ColdStart, RlConfig, Settings
 from trainer.models import ModelInfo
 from trainer.requirements import parse_requirements

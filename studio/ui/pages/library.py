@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from nicegui import events, run, ui
 
-from studio.calibration_views import JobView, Subject
-from studio.document_views import CertificateState, DocumentPage, DocumentQuery, DocumentRow, Status
-from studio.pass_rates import TIERS, Tier
+from studio.calibrations.views import JobView, Subject
+from studio.documents.pass_rates import TIERS, Tier
+from studio.documents.views import CertificateState, DocumentPage, DocumentQuery, DocumentRow, Status
 from studio.services import Studio
 from studio.ui.components.certificate import SEALS
 from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, divider, kbd, spacer

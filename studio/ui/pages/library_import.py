@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from nicegui import events, run, ui
 
+from studio.documents.transfer import Plan, Receipt, Result, Transfer
 from studio.exchange.pool import Incoming
-from studio.transfer import Plan, Receipt, Result, Transfer
 from studio.ui import theme
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, field

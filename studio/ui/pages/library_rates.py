@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from studio.calibration_views import Subject
+from studio.calibrations.views import Subject
 from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.wording import ago, plural
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from nicegui import run, ui
 
-from studio.document_bulk import Changes
+from studio.documents.bulk import Changes
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, divider

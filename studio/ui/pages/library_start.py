@@ -6,7 +6,7 @@ from typing import Final
 
 from nicegui import run, ui
 
-from studio import samples
+from studio.documents import samples
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, chip

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
-from studio.playground import DryRun
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.diff_text import diff_text
 from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.split_list import SplitList
 from studio.ui.components.verdict_view import verdict_badge, verdict_chip, verdict_details
 from studio.ui.components.wording import MINUS, ago, plural
-from studio.workspace_changes import FileChange, Mark
+from studio.workspaces.changes import FileChange, Mark
+from studio.workspaces.playground import DryRun
 
 MARKS: dict[Mark, str] = {'': 'Not changed', 'M': 'Modified', 'A': 'Added', 'D': 'Deleted'}
 _SHOWN_FILES = 20

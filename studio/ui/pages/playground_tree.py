@@ -10,7 +10,7 @@ from nicegui import ui
 from studio.ui.components.elements import Icon, Text
 from studio.ui.components.file_editor import file_icon
 from studio.ui.pages.playground_dialogs import MARKS
-from studio.workspace_changes import MAX_ENTRIES, UNSEEN, Entry
+from studio.workspaces.changes import MAX_ENTRIES, UNSEEN, Entry
 
 
 class WorkspaceTree:

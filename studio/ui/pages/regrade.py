@@ -9,7 +9,6 @@ from nicegui import run as background
 from nicegui import ui
 from pydantic import ValidationError
 
-from studio.regrade_views import Asked, Choices, RegradeView, Results, Source
 from studio.ui.components.diff_view import draw_changes, spec_changes
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
 from studio.ui.components.panel import empty, panel
@@ -17,6 +16,7 @@ from studio.ui.components.segmented import Choice, FilterPill, Segmented
 from studio.ui.components.wording import plural, size
 from studio.ui.layout import Shell
 from studio.ui.pages.regrade_results import RegradeResults
+from studio.workspaces.regrade_views import Asked, Choices, RegradeView, Results, Source
 from trainer.errors import RlvrError
 from trainer.task import TaskSpec
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.regrade import PAGE
-from studio.regrade_views import RegradeView, Row
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.plain_text import visible
 from studio.ui.components.transcript import OUTCOMES
 from studio.ui.components.wording import ago, duration, plural
 from studio.ui.pages.rollouts import STAGES
+from studio.workspaces.regrade import PAGE
+from studio.workspaces.regrade_views import RegradeView, Row
 from trainer.regrade import Change, Score
 
 if TYPE_CHECKING:

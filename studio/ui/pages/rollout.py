@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from nicegui import run as background
 from nicegui import ui
 
-from studio.document_views import NotFound
-from studio.final_workspaces import WorkspaceView
-from studio.run_views import RolloutRow, RunView
+from studio.documents.views import NotFound
+from studio.runs.views import RolloutRow, RunView
 from studio.ui.components.elements import Button, Text, chip, kbd, spacer
 from studio.ui.components.panel import empty, facts, panel
 from studio.ui.components.segmented import Choice, Segmented
@@ -21,6 +20,7 @@ from studio.ui.components.wording import plural, signed
 from studio.ui.layout import Shell
 from studio.ui.pages.rollout_workspace import workspace_card
 from studio.ui.pages.run_reading import token_limit
+from studio.workspaces.final import WorkspaceView
 from trainer.errors import RlvrError
 from trainer.recording import Rollout
 

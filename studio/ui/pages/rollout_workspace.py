@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.final_workspaces import WorkspaceView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
 from studio.ui.components.panel import panel
@@ -16,7 +15,8 @@ from studio.ui.components.transcript import long_text
 from studio.ui.components.wording import plural, size
 from studio.ui.pages.playground_tree import WorkspaceTree
 from studio.ui.theme import toast
-from studio.workspace_changes import Entry
+from studio.workspaces.changes import Entry
+from studio.workspaces.final import WorkspaceView
 from trainer.errors import RlvrError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from nicegui import run as background
 from nicegui import ui
 from pydantic import ValidationError
 
-from studio.document_views import NotFound
-from studio.rollout_search import Hit, Hits, SearchQuery
-from studio.run_views import RunView
+from studio.documents.views import NotFound
+from studio.runs.rollout_search import Hit, Hits, SearchQuery
+from studio.runs.views import RunView
 from studio.ui.components.elements import Button, Text, chip, spacer
 from studio.ui.components.panel import empty, search_box
 from studio.ui.components.plain_text import visible

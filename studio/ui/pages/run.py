@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.document_views import NotFound
-from studio.run_views import RunView
+from studio.documents.views import NotFound
+from studio.runs.views import RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.charts import ChartSpec, View
 from studio.ui.components.elements import Button, Icon, Text, spacer

@@ -10,8 +10,8 @@ from typing import Any
 from nicegui import run as background
 from nicegui import ui
 
-from studio.run_views import Bars
-from studio.series import Column, Line
+from studio.runs.series import Column, Line
+from studio.runs.views import Bars
 from studio.ui.components.charts import ChartSpec, LiveChart, Series, View, append_all
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import panel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nicegui import run as background
 from nicegui import ui
 
-from studio.heat_grid import ROWS, HeatView
+from studio.runs.heat_grid import ROWS, HeatView
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.heatmap import Heatmap
 from studio.ui.components.panel import panel

@@ -10,10 +10,10 @@ from typing import Final
 
 from nicegui import ui
 
-from studio import health
-from studio.machine import Machine
-from studio.results import EvaluationView, TaskResult
-from studio.run_views import RunView
+from studio.runs import health
+from studio.runs.meters import Machine
+from studio.runs.results import EvaluationView, TaskResult
+from studio.runs.views import RunView
 from studio.ui.components.before_after import Pair, Share
 from studio.ui.components.elements import Button, Icon, Text, spacer
 from studio.ui.components.panel import measure, panel

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from studio.health import Series as HealthSeries
-from studio.heat_grid import HeatGrid, HeatView
-from studio.machine import Machine
-from studio.metric_blocks import RAW_STEPS
-from studio.results import EvaluationView
-from studio.run_views import Bars, RunView, Series
-from studio.series import Line, between, joined, measured
+from studio.runs.health import Series as HealthSeries
+from studio.runs.heat_grid import HeatGrid, HeatView
+from studio.runs.meters import Machine
+from studio.runs.metric_blocks import RAW_STEPS
+from studio.runs.results import EvaluationView
+from studio.runs.series import Line, between, joined, measured
+from studio.runs.views import Bars, RunView, Series
 from studio.ui.components.charts import View
 from studio.ui.pages.run_series import LINES, NAMES, PHASES, TOTALS
 from trainer.config import resolve

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from studio.machine import CPU, GPU, GPU_MEMORY, MEMORY
-from studio.run_views import BarColumn, Bars
-from studio.series import Column
+from studio.runs.meters import CPU, GPU, GPU_MEMORY, MEMORY
+from studio.runs.series import Column
+from studio.runs.views import BarColumn, Bars
 from studio.ui.components.charts import Axis, ChartSpec, Series
 
 REWARD: Final = 'rewards/TfcodeEnv/mean'

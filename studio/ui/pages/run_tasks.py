@@ -8,8 +8,8 @@ from typing import Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.document_views import DocumentView, NotFound
-from studio.run_views import RunTask
+from studio.documents.views import DocumentView, NotFound
+from studio.runs.views import RunTask
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.diff_view import draw_changes, spec_changes

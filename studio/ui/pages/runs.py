@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 from nicegui import events, ui
 from nicegui import run as background
 
-from studio import health
-from studio.comparison import MOST
-from studio.run_views import RunPage, RunQuery, RunView
+from studio.runs import health
+from studio.runs.comparison import MOST
+from studio.runs.views import RunPage, RunQuery, RunView
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import empty, search_box

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nicegui import run as background
 from nicegui import ui
 
-from studio.run_views import RunView, Saved
+from studio.runs.views import RunView, Saved
 from studio.ui.components.dialogs import ask, opened_dialog
 from studio.ui.components.elements import Button, Icon, Text
 from studio.ui.components.fields import Field

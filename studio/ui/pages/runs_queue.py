@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.run_views import RunView
+from studio.runs.views import RunView
 from studio.ui.components.elements import Button, Text, spacer
 from studio.ui.components.panel import panel
 from studio.ui.components.wording import ago, plural

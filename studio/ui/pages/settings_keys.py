@@ -6,7 +6,7 @@ from typing import Final
 
 from nicegui import run, ui
 
-from studio.api_keys import KeyView, Scope
+from studio.security.keys import KeyView, Scope
 from studio.services import Studio
 from studio.ui.components.dialogs import ask, opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, card, chip, note

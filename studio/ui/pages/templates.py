@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from nicegui import run, ui
 
-from studio import samples
-from studio.samples import GalleryItem
+from studio.documents import samples
+from studio.documents.samples import GalleryItem
 from studio.services import Studio
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import CHECKER_ICONS, Button, Icon, Text, checker_chip, chip, note, spacer

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from studio.adapter_views import AdapterVersionView
-from studio.document_views import DocumentQuery, NotFound
-from studio.run_views import RunView
+from studio.adapters.views import AdapterVersionView
+from studio.documents.views import DocumentQuery, NotFound
+from studio.runs.views import RunView
 from trainer.errors import ConfigError, TaskError
 from trainer.models import STARTER, ModelInfo, find_model, offered_models
 from trainer.task import TaskFile

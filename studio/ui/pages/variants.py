@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from nicegui import run, ui
 
-from studio.document_views import DocumentView
-from studio.placeholders import Spot, spots
+from studio.documents.views import DocumentView
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, note, spacer
@@ -18,7 +17,8 @@ from studio.ui.pages.open_task import open_task
 from studio.ui.pages.variants_form import VariantsForm
 from studio.ui.pages.variants_preview import VariantsPreview
 from studio.ui.pages.variants_progress import VariantsProgress
-from studio.variants import Form, Preview, template_of
+from studio.variants.placeholders import Spot, spots
+from studio.variants.service import Form, Preview, template_of
 from trainer.errors import FieldError, TaskError
 
 POLL_S: Final = 0.4

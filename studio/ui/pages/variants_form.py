@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from nicegui import events, ui
 
-from studio.placeholders import Spot
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, card, chip, note, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.segmented import Choice, Segmented
 from studio.ui.components.uploads import cleared_when_done
 from studio.ui.components.wording import plural
-from studio.variant_rows import MAX_TABLE_CHARS, MAX_VARIANTS
-from studio.variants import Form
+from studio.variants.placeholders import Spot
+from studio.variants.service import Form
+from studio.variants.values import MAX_TABLE_CHARS, MAX_VARIANTS
 from trainer.errors import FieldError
 
 RULES: Final = (

@@ -10,7 +10,7 @@ from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.wording import plural
 from studio.ui.pages.task_parts import Part, show_parts, show_task_parts
-from studio.variants import Preview, Variant
+from studio.variants.service import Preview, Variant
 
 PER_PAGE: Final = 25
 

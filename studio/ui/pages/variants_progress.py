@@ -11,8 +11,8 @@ from nicegui import run, ui
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.wording import duration, plural
-from studio.variant_job import JobView, Made, Outcome
-from studio.variants import Variants
+from studio.variants.job import JobView, Made, Outcome
+from studio.variants.service import Variants
 
 _SHOWN: Final = 200
 _LOOKS: Final[dict[Outcome, tuple[str, str, str]]] = {

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlmodel import Session
 
-from studio import metric_blocks
+from studio.runs import metric_blocks
 
 revision = '0004'
 down_revision = '0003'

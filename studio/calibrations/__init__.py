@@ -1,0 +1,1 @@
+"""Calibrations: how often a model or an adapter solves tasks, and what that promises for a run."""
