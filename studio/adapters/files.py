@@ -1,4 +1,4 @@
-"""The files of an adapter version: taken from a run folder, described by size and checksum, packed into a zip."""
+"""The files of an adapter version: taken from a run folder, described by size and checksum."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,23 +118,6 @@ def freed_bytes(folder: Path) -> int:
     """Bytes that removing a folder frees: a file that is linked from elsewhere too stays."""
     stats = [path.lstat() for path in folder.rglob('*') if not path.is_dir()] if folder.is_dir() else []
     return sum(stat.st_size for stat in stats if stat.st_nlink == 1)
-
-
-def pack(folder: Path, target: Path) -> Path:
-    """A zip of a folder, made once per state of its files."""
-    files = sorted(path for path in folder.rglob('*') if path.is_file())
-    if target.exists() and target.stat().st_mtime >= max(path.stat().st_mtime for path in files):
-        return target
-    partial = target.with_suffix(f'.{os.getpid()}.partial')
-    try:
-        # Stored, not deflated: weights do not shrink, and a large adapter is ready in seconds.
-        with zipfile.ZipFile(partial, 'w', zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for path in files:
-                archive.write(path, path.relative_to(folder))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return target
 
 
 def _measured(run: Path, stage: Stage) -> dict[str, Any] | None:

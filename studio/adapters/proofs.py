@@ -19,7 +19,7 @@ from sqlmodel import col, select
 from studio.adapters.rows import version_row
 from studio.adapters.service import Adapters
 from studio.adapters.views import ProofState
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.queue import RunQueue
 from studio.settings import Settings
 from studio.side_jobs.service import SideJobs, SideJobView

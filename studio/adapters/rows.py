@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlmodel import Session, col, select
 
 from studio.adapters.files import Gathered
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.store.ids import new_id
 from studio.store.tables import AdapterTable, AdapterVersionTable, RunTable
 from trainer.errors import ConfigError, FieldError

@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
 from studio.adapters.compare import compare
-from studio.adapters.files import describe, freed_bytes, gather, pack, staged
+from studio.adapters.files import describe, freed_bytes, gather, staged
 from studio.adapters.importing import bring_in
 from studio.adapters.rows import (
     adapter_row,
@@ -36,7 +36,8 @@ from studio.adapters.rows import (
     version_row,
 )
 from studio.adapters.views import AdapterVersionView, Comparison, Imported, NamedAdapter, ProofView
-from studio.documents.views import NotFound
+from studio.errors import NotFound
+from studio.runs.results import pack
 from studio.runs.views import StillActive
 from studio.store.database import Busy, Database
 from studio.store.ids import is_id, new_id

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from studio.adapters.tryout_views import Attempt, Phase, TryView, folded
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.side_jobs.process import SideProcess, how_it_ended
 from studio.store.ids import new_id
 from trainer.errors import StoreError

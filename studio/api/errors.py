@@ -13,7 +13,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from studio.documents.views import Conflict, NotFound
+from studio.documents.views import Conflict
+from studio.errors import NotFound
 from studio.runs.views import AlreadyStarted, StillActive
 from trainer.errors import (
     ConfigError,

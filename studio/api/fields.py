@@ -9,7 +9,7 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 
 _ID: Final = re.compile('[0-9A-HJKMNP-TV-Z]{26}')
 

@@ -29,7 +29,7 @@ from studio.calibrations.views import (
 )
 from studio.documents.pass_rates import PassRate
 from studio.documents.tiers import rates_of
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.service import Runs
 from studio.settings import Settings
 from studio.store.database import Database

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from sqlmodel import Session, col, select
 
 from studio.documents.rows import certificate_states, task_file
-from studio.documents.views import CertificateState, NotFound
+from studio.documents.views import CertificateState
+from studio.errors import NotFound
 from studio.settings import Settings
 from studio.store.database import Database
 from studio.store.ids import is_id

@@ -33,13 +33,13 @@ from studio.documents.views import (
     DocumentQuery,
     DocumentRow,
     DocumentView,
-    NotFound,
     Status,
     VersionView,
     check_solutions,
     check_title,
     check_topics,
 )
+from studio.errors import NotFound
 from studio.store.database import Database
 from studio.store.tables import DocumentTable, VersionTable
 from trainer.errors import FieldError, TaskError

@@ -110,10 +110,6 @@ class VersionView(Document):
     task_spec: TaskSpec
 
 
-class NotFound(StoreError):
-    """There is nothing with this id."""
-
-
 class Conflict(StoreError):
     """The document was changed elsewhere since it was read; ``stored`` is what is there now, nothing was changed."""
 

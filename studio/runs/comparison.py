@@ -15,7 +15,7 @@ import sqlalchemy
 from sqlalchemy import Integer, cast, func
 from sqlmodel import Session, col, select
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.results import EvaluationView, Results, TaskResult
 from studio.runs.series import Line
 from studio.runs.service import Runs

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from sqlmodel import col, func, select
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs import tensorboard_events
 from studio.runs.results import Results
 from studio.runs.service import Runs

@@ -15,7 +15,7 @@ from sqlalchemy import func
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.launchers import LocalLauncher
 from studio.launchers.devices import gpu_share
 from studio.runs.records import RunRecords

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Integer, cast, func
 from sqlmodel import Session, col, select
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs import metric_blocks
 from studio.runs.heat_grid import Cell, HeatGrid, Row
 from studio.runs.series import Line, between, joined, thinned, typical, with_gaps

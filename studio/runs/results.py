@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from studio.adapters.files import pack
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.store.database import Database
 from studio.store.tables import RunTable
 from trainer.checkpoints import sha256
@@ -18,7 +19,7 @@ from trainer.evaluation import Stage, TaskResult, read_evaluation
 from trainer.runfolder import RunFolder
 from trainer.validation import Document
 
-__all__ = ['AdapterView', 'EvaluationView', 'Results', 'TaskResult']
+__all__ = ['AdapterView', 'EvaluationView', 'Results', 'TaskResult', 'pack']
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +83,23 @@ class Results:
             sha256=_sha256(weights),
             path=str(folder.adapter.resolve()),
         )
+
+
+def pack(folder: Path, target: Path) -> Path:
+    """A zip of a folder, made once per state of its files."""
+    files = sorted(path for path in folder.rglob('*') if path.is_file())
+    if target.exists() and target.stat().st_mtime >= max(path.stat().st_mtime for path in files):
+        return target
+    partial = target.with_suffix(f'.{os.getpid()}.partial')
+    try:
+        # Stored, not deflated: weights do not shrink, and a large adapter is ready in seconds.
+        with zipfile.ZipFile(partial, 'w', zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for path in files:
+                archive.write(path, path.relative_to(folder))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
 
 
 def _readable(run: Path, stage: Stage) -> EvaluationView | None:

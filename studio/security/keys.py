@@ -17,7 +17,7 @@ from typing import Final, Literal, get_args
 from sqlalchemy import func
 from sqlmodel import Session, col, select, update
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.store.database import Database
 from studio.store.ids import ALPHABET, new_id
 from studio.store.tables import ApiKeyTable

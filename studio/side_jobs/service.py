@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.side_jobs.process import SideProcess, how_it_ended
 from studio.side_jobs.views import SideJobView
 from studio.store.ids import new_id

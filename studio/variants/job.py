@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from studio.documents.certificates import Certificates
 from studio.documents.service import Documents
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from trainer.certify import Cancelled
 from trainer.errors import RlvrError, SandboxUnavailable
 from trainer.task import TaskFile

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.store.ids import new_id
 from studio.workspaces.changes import (
     MAX_TEXT_BYTES,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlmodel import col, select
 
 from studio.documents.rows import task_file
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.service import Runs
 from studio.settings import Settings
 from studio.store.database import Database

@@ -9,7 +9,7 @@ import pytest
 from adapter_files import CONFIG, safetensors
 from stand_in import ended, new_run, until
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.services import Studio
 from studio.store.tables import RunTable
 from trainer.errors import ConfigError

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from studio.cli.app import app
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.security.keys import ApiKeys
 from studio.store.database import Database
 from studio.store.tables import ApiKeyTable

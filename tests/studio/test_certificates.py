@@ -15,7 +15,8 @@ from sqlalchemy import event
 
 from studio.cli import main
 from studio.documents.service import Documents
-from studio.documents.views import DocumentView, NotFound
+from studio.documents.views import DocumentView
+from studio.errors import NotFound
 from studio.services import Studio
 from studio.store.database import Database
 from trainer.attempt import Cancelled

@@ -16,7 +16,7 @@ from measured_runs import REWARD, measured
 from typer.testing import CliRunner
 
 from studio.cli.app import app
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.ingest import ingest
 from studio.runs.export import RunExport
 from studio.runs.tensorboard_events import records, scalars

@@ -13,7 +13,7 @@ from nicegui import run as background
 from nicegui import ui
 
 from studio.adapters.views import AdapterVersionView, Imported, NamedAdapter
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.views import RunView
 from studio.side_jobs.service import SideJobView
 from studio.ui import theme

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from nicegui import background_tasks, run, ui
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.services import Studio
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, kbd, spacer, sprite

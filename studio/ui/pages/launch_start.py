@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from studio.documents.views import DocumentQuery, DocumentRow, NotFound
+from studio.documents.views import DocumentQuery, DocumentRow
+from studio.errors import NotFound
 from studio.runs.estimates import room
 from studio.runs.views import RunView
 

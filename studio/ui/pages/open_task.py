@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nicegui import run, ui
 
-from studio.documents.views import DocumentView, NotFound
+from studio.documents.views import DocumentView
+from studio.errors import NotFound
 from studio.services import Studio
 from studio.ui.components.elements import Button
 from studio.ui.components.panel import empty

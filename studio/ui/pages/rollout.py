@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from nicegui import run as background
 from nicegui import ui
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.views import RolloutRow, RunView
 from studio.ui.components.elements import Button, Text, chip, kbd, spacer
 from studio.ui.components.panel import empty, facts, panel

@@ -10,7 +10,7 @@ from nicegui import run as background
 from nicegui import ui
 from pydantic import ValidationError
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.rollout_search import Hit, Hits, SearchQuery
 from studio.runs.views import RunView
 from studio.ui.components.elements import Button, Text, chip, spacer

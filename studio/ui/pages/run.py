@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.runs.views import RunView
 from studio.ui.components.before_after import before_after
 from studio.ui.components.charts import ChartSpec, View

@@ -8,7 +8,8 @@ from typing import Final
 from nicegui import run as background
 from nicegui import ui
 
-from studio.documents.views import DocumentView, NotFound
+from studio.documents.views import DocumentView
+from studio.errors import NotFound
 from studio.runs.views import RunTask
 from studio.services import Studio
 from studio.ui import theme

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from studio.adapters.views import AdapterVersionView
-from studio.documents.views import DocumentQuery, NotFound
+from studio.documents.views import DocumentQuery
+from studio.errors import NotFound
 from studio.runs.views import RunView
 from trainer.errors import ConfigError, TaskError
 from trainer.models import STARTER, ModelInfo, find_model, offered_models

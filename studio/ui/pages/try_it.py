@@ -11,7 +11,7 @@ from nicegui import run as background
 from nicegui import ui
 
 from studio.adapters.tryout_views import TryView
-from studio.documents.views import NotFound
+from studio.errors import NotFound
 from studio.ui.components.choose_one import ChooseOne
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, note, spacer
 from studio.ui.components.fields import Field
