@@ -70,7 +70,7 @@ def _serve_reference(api: FastAPI) -> None:
 
     @api.get('/docs', include_in_schema=False)
     def docs() -> HTMLResponse:
-        return get_swagger_ui_html(
+        page = get_swagger_ui_html(
             openapi_url='/openapi.json',
             title='API · RLVR Studio',
             swagger_js_url='/docs/files/swagger-ui-bundle.js',
@@ -78,6 +78,8 @@ def _serve_reference(api: FastAPI) -> None:
             swagger_favicon_url='/assets/icons/favicon.svg',
             swagger_ui_parameters={'validatorUrl': None, 'docExpansion': 'list', 'defaultModelsExpandDepth': 0},
         )
+        ours = '<link rel="stylesheet" href="/assets/css/api-docs.css"></head>'
+        return HTMLResponse(bytes(page.body).decode().replace('</head>', ours))
 
 
 def _name_the_key(api: FastAPI) -> None:

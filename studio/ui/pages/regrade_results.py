@@ -144,8 +144,11 @@ class RegradeResults:
         with ui.element('div').classes('runbar pad'):
             spacer()
             Text(f'{first + 1:,} to {min(first + PAGE, total):,} of {total:,}', classes='t3 t-small num nowrap')
-            for by, icon, label in ((-1, 'chevron-left', 'Previous page'), (1, 'chevron-right', 'Next page')):
-                button = Button(icon=icon, kind='icn sm', label=label)
+            for by, icon, label, key in (
+                (-1, 'chevron-left', 'Previous page', '['),
+                (1, 'chevron-right', 'Next page', ']'),
+            ):
+                button = Button(icon=icon, kind='icn sm', label=label, key=key)
                 button.on('click', lambda by=by: self._turn(by), args=[])
                 there = 1 <= self._page + by <= -(-total // PAGE)
                 button.off('' if there else 'There are no more')

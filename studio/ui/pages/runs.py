@@ -162,8 +162,11 @@ class RunsScreen:
             return
         with self.pages:
             Text(f'Page {self.query.page} of {last}', classes='t3 t-small num')
-            for by, icon, label in ((-1, 'chevron-left', 'Newer runs'), (1, 'chevron-right', 'Older runs')):
-                button = Button(icon=icon, kind='icn sm', label=label)
+            for by, icon, label, key in (
+                (-1, 'chevron-left', 'Newer runs', '['),
+                (1, 'chevron-right', 'Older runs', ']'),
+            ):
+                button = Button(icon=icon, kind='icn sm', label=label, key=key)
                 to = self.query.page + by
                 if 1 <= to <= last:
                     button.on('click', lambda to=to: self._go(at=to), args=[])
