@@ -206,7 +206,7 @@ def disk(bait: dict[str, Any]) -> tuple[bool, str]:
     for name in names:
         if os.path.exists(name):
             os.unlink(name)
-    return total <= bait['disk'], f'{total} bytes written, {bait["disk"]} allowed'
+    return total <= bait['disk'], f'{total >> 20} MB written, {bait["disk"] >> 20} MB allowed'
 
 
 def _fill(path: str, size: int, *, keep: bool = False) -> tuple[int, str]:
@@ -217,12 +217,12 @@ def _fill(path: str, size: int, *, keep: bool = False) -> tuple[int, str]:
         while written < size:
             written += os.write(fd, bytes(min(1 << 16, size - written)))
     except OSError as error:
-        return written, f'stopped after {written} bytes: {error.strerror}'
+        return written, f'stopped after {written >> 20} MB: {error.strerror}'
     finally:
         os.close(fd)
         if not keep:
             os.unlink(path)
-    return written, f'{written} bytes written'
+    return written, f'{written >> 20} MB written'
 
 
 ATTEMPTS: dict[str, Callable[[dict[str, Any]], tuple[bool, str]]] = {
