@@ -37,6 +37,9 @@ RULES: dict[str, Any] = {
 }
 COLOURS: dict[str, Any] = {'resultTypes': ['violations'], 'runOnly': ['color-contrast']}
 SWITCH = '(theme) => ["light", "dark"].map((one) => document.body.classList.toggle(`body--${one}`, one === theme))'
+FOLLOWED = """(theme) => [...document.querySelectorAll('.cm-content')].every((one) =>
+    parseInt(getComputedStyle(one).color.match(/\\d+/)) > 127 === (theme === 'dark'))"""
+"""Whether the code editors have the theme of the page: the server tells them."""
 STILL = '() => document.getAnimations().every((one) => one.playState !== "running" || one.effect.getTiming().iterations > 9)'  # noqa: E501
 
 
@@ -99,6 +102,7 @@ def faults(page: Page, within: str = '', *, dark: bool = False) -> list[str]:
     """What axe-core calls serious or critical, one line an element; in the dark only colours can differ."""
     theme = 'dark' if dark else 'light'
     page.evaluate(SWITCH, theme)
+    page.wait_for_function(FOLLOWED, arg=theme)
     page.wait_for_function(STILL)
     found = Axe().run(page, context=within or None, options=COLOURS if dark else RULES).response['violations']
     return [
