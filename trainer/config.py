@@ -138,7 +138,7 @@ class Settings(CamelDocument):
     share_calls: bool = Field(
         default=True,
         strict=True,
-        description='Attempts of a task that have been told the same so far run an equal tool call once.',
+        description='In training, attempts of a task that have been told the same so far run an equal tool call once.',
     )
     cold_start: ColdStart | None = Field(default=None, description='Learn from demonstrations first.')
     processes: int | None = Field(

@@ -183,7 +183,8 @@ class GrpoRun:
         """Play a group of each task."""
         size = self._run.plan.generations
         tasks: list[TaskFile] = [self._tasks[id_] for id_ in ids for _ in range(size)]
-        episodes = self._player.play(tasks, stop=lambda: self._run.journal.stop_requested)
+        share = self._run.config.settings.share_calls
+        episodes = self._player.play(tasks, stop=lambda: self._run.journal.stop_requested, share_calls=share)
         self._seconds.update(self._player.seconds)
         groups = [episodes[start : start + size] for start in range(0, len(episodes), size)]
         for id_, group in zip(ids, groups, strict=True):

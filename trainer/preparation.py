@@ -55,13 +55,7 @@ class Run:
     def player(self, policy: Any) -> Player:
         """A player of episodes with the policy as it stands."""
         plan = self.plan
-        limits = EpisodeLimits(
-            plan.max_completion_length,
-            plan.max_turns,
-            plan.temperature,
-            plan.answer_tokens,
-            self.config.settings.share_calls,
-        )
+        limits = EpisodeLimits(plan.max_completion_length, plan.max_turns, plan.temperature, plan.answer_tokens)
         engine = self.engines.engine(policy)
         kept = self.journal.workspaces
         keep = kept.take if kept is not None else None

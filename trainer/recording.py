@@ -24,7 +24,7 @@ class ToolRecord(Document):
     duration_ms: int = 0
     shared: bool = Field(
         default=False,
-        description='Another attempt that had been told the same made this call, and its answer was taken.',
+        description='Another attempt with the same history ran this call; its answer and files were taken over.',
     )
 
 

@@ -43,8 +43,10 @@ class ToolResult(BaseModel):
     exit_code: int | None = None
     timed_out: bool = False
     duration_ms: int = Field(default=0, ge=0)
+    met_limit: bool = False
+    """Whether a limit of time, memory or files ended it."""
     shared: bool = False
-    """Whether another episode's call answered, one that was the same in all respects."""
+    """Whether it was another attempt's call, of the same history, that was answered so."""
 
 
 def call_tool(sandbox: Sandbox, name: str, args: Mapping[str, Any], *, timeout_s: float = TOOL_TIMEOUT_S) -> ToolResult:
@@ -111,7 +113,12 @@ def _run_command(sandbox: Sandbox, args: dict[str, str], timeout_s: float) -> To
     ending = _ending(done, timeout_s, silent=not output)
     if ending and output and not output.endswith('\n'):
         output += '\n'
-    return ToolResult(text=_cut(output + ending, done.cut_bytes), exit_code=done.exit_code, timed_out=done.timed_out)
+    return ToolResult(
+        text=_cut(output + ending, done.cut_bytes),
+        exit_code=done.exit_code,
+        timed_out=done.timed_out,
+        met_limit=done.exit_code is None,
+    )
 
 
 def _read_file(sandbox: Sandbox, args: dict[str, str], timeout_s: float) -> ToolResult:

@@ -227,7 +227,7 @@ def ours(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home: Path
     silent.response_template = None
 
     def roll_out(prompts: list[Any], _: Any) -> dict[str, Any]:
-        episodes = player.play([known[prompt[-1]['task']] for prompt in prompts])
+        episodes = player.play([known[prompt[-1]['task']] for prompt in prompts], share_calls=True)
         clock.steps[-1].update(player.seconds, calls=sum(episode.calls for episode in episodes))
         return {
             'prompt_ids': [episode.prompt for episode in episodes],

@@ -198,6 +198,16 @@ def test_episodes_see_nothing_of_each_other(chat: Chat, home: Path) -> None:
     player.close()
 
 
+@pytest.mark.parametrize('levels', [11, 12, 15, 16])
+def test_the_longest_paths_are_no_way_out_of_a_verdict(play, levels: int) -> None:  # type: ignore[no-untyped-def]
+    """What cannot be reached where it is checked is left out; a model must not turn its 0 into an error by it."""
+    deep = f'n=$(printf %0240d 0); for i in $(seq {levels}); do mkdir $n; cd $n; done; touch f'
+    rollout = play([call('run_command', f'{{"command": "{deep}"}}'), WRITE, DONE], tokens=600)
+    assert rollout.verdict.solved
+    rollout = play([call('run_command', f'{{"command": "{deep}"}}'), DONE], tokens=600)
+    assert rollout.verdict.outcome == 'failed'
+
+
 def test_equal_final_workspaces_of_a_batch_have_one_verdict(chat: Chat, home: Path) -> None:
     limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
     player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE, DONE]), limits, lambda: TfcodeEnv(home, 'bubblewrap'))

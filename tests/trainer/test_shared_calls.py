@@ -16,7 +16,7 @@ from trainer.errors import SandboxError
 from trainer.models import STARTER
 from trainer.policy import load_tokenizer
 from trainer.rollout import environment
-from trainer.rollout.calls import SharedCalls, further, spelled
+from trainer.rollout.calls import SharedCalls, spelled
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import Episode, EpisodeLimits, Player, Stopped
@@ -69,14 +69,14 @@ def play(chat: Chat, checker_home: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
     def played(
         *scripts: Sequence[str],
         tasks: Sequence[TaskFile] | None = None,
-        limits: EpisodeLimits = LIMITS,
+        share_calls: bool = True,
         stop: Callable[[], bool] = lambda: False,
     ) -> tuple[list[Episode], list[str]]:
         ran.clear()
         engine = Parts(chat.tokenizer, scripts)
-        player = Player(chat, engine, limits, lambda: TfcodeEnv(checker_home, 'bubblewrap'))
+        player = Player(chat, engine, LIMITS, lambda: TfcodeEnv(checker_home, 'bubblewrap'))
         try:
-            return player.play(tasks or [task()] * len(scripts), stop=stop), sorted(ran)
+            return player.play(tasks or [task()] * len(scripts), stop=stop, share_calls=share_calls), sorted(ran)
         finally:
             player.close()
 
@@ -130,6 +130,7 @@ def test_other_tasks_and_other_answers_are_other_ways(play: Play) -> None:
 def test_what_cannot_be_copied_is_run_by_everybody(play: Play) -> None:
     episodes, ran = play(*[[run('touch a.txt; mkfifo p'), run('ls'), DONE]] * 3)
     assert ran == sorted(['setup', *['touch a.txt; mkfifo p'] * 3, *['ls'] * 3])
+    assert not any(made.shared for episode in episodes for turn in episode.turns for made in turn.calls)
     assert all(answers(episode)[1] == 'a.txt\np\n' and episode.verdict.solved for episode in episodes)
 
 
@@ -157,19 +158,43 @@ def test_a_sandbox_that_breaks_is_nobody_elses_error(play: Play, monkeypatch: py
     assert ran.count('touch a.txt') == 3
 
 
-def test_it_can_be_switched_off(play: Play) -> None:
-    limits = EpisodeLimits(tokens=600, turns=6, temperature=1.0, share_calls=False)
+def test_who_measures_does_not_share(play: Play) -> None:
     make = run('date +%N | tee a.txt')
-    episodes, ran = play(*[[make, DONE]] * 3, limits=limits)
+    episodes, ran = play(*[[make, DONE]] * 3, share_calls=False)
     assert ran == sorted(['setup', 'date +%N | tee a.txt'] * 3)
     assert len({tuple(answers(episode)) for episode in episodes}) == 3
 
 
+def test_names_are_listed_in_the_same_order_by_all(play: Play) -> None:
+    """Whoever runs a call, and it is not always the same one, the answer does not depend on it."""
+    make, look = run('mkdir d; cd d; touch b c a; mv c x; rm b; touch b z'), run('find . -type f; ls -U d')
+    several = [run(f'echo {n} > own') for n in range(3)]
+    episodes, _ = play(*[[make, one, look, DONE] for one in several], [make, look, DONE])
+    told = {answers(episode)[-1].replace('./own\n', '') for episode in episodes}
+    assert len(told) == 1
+
+
+def test_limits_that_were_met_are_not_handed_on(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, lock, seen = environment.call_tool, threading.Lock(), []
+
+    def slow_once(sandbox: Sandbox, name: str, args: Mapping[str, Any]) -> ToolResult:
+        with lock:
+            seen.append(name)
+            first = len(seen) == 1
+        done = counted(sandbox, name, args)
+        return done.model_copy(update={'text': '[timed out after 30 s]', 'met_limit': True}) if first else done
+
+    monkeypatch.setattr(environment, 'call_tool', slow_once)
+    episodes, ran = play(*[[run('touch a.txt'), DONE]] * 3)
+    assert ran.count('touch a.txt') == 3
+    assert sorted(answers(episode)[0] for episode in episodes) == ['[exit code 0]'] * 2 + ['[timed out after 30 s]']
+
+
 def test_a_batch_that_is_given_up_runs_nothing_more(play: Play) -> None:
-    asked = iter([False, False, True])
+    ran = play.ran  # type: ignore[attr-defined]
     with pytest.raises(Stopped):
-        play(*[[run('sleep 60'), DONE]] * 3, stop=lambda: next(asked))
-    assert play.ran == ['setup', 'sleep 60']  # type: ignore[attr-defined]
+        play(*[[run('sleep 60'), DONE]] * 3, stop=lambda: 'sleep 60' in ran)
+    assert ran == ['setup', 'sleep 60']
 
 
 def test_calls_that_no_tool_takes_are_answered_and_change_nothing(play: Play) -> None:
@@ -194,39 +219,75 @@ def test_a_call_is_spelled_in_one_way_only() -> None:
 STATE = State(())
 
 
+def said(text: str) -> Callable[[], ToolResult]:
+    return lambda: ToolResult(text=text)
+
+
 def test_who_comes_late_gets_what_is_known_and_the_last_one_takes_it_along() -> None:
-    calls, saved = SharedCalls([b'way'] * 3), []
+    calls, saved = SharedCalls([b'task'] * 3), []
 
     def save() -> State:
         saved.append(1)
         return STATE
 
-    assert calls.once(b'way', b'call', lambda: 1, save) == (1, None)
-    calls.go(b'way', further(b'way', b'call', '1'))
-    assert calls.once(b'way', b'call', lambda: 2, save) == (1, STATE)
-    assert calls.once(b'way', b'other', lambda: 3, save) == (3, None)
-    calls.leave(b'way')
-    # Alone now: nobody can come for it, so nothing is saved.
-    assert calls.once(b'way', b'last', lambda: 4, save) == (4, None)
-    assert saved == [1, 1]
-    calls.leave(b'way')
-    assert not calls._known
-    assert calls.once(further(b'way', b'call', '1'), b'call', lambda: 5, save) == (5, None)
+    first = calls.once(b'task', b'call', said('1'), save)
+    late = calls.once(b'task', b'call', said('2'), save)
+    assert (first.result.text, late.result.text) == ('1', '1')
+    assert first.history == late.history is not None
+    assert late.state is STATE
+    # Alone now: nobody can come for it, so nothing is saved, and it goes on by itself.
+    last = calls.once(b'task', b'other', said('3'), save)
+    assert (last.result.text, last.history, last.state) == ('3', None, None)
+    assert saved == [1]
+    assert set(calls._calls) <= {first.history}
+    calls.leave(first.history)
+    calls.leave(first.history)
+    assert not calls._calls
+    assert not calls._having
+
+
+def test_those_who_wait_go_on_together() -> None:
+    """Two calls in one turn: the first one to have its answer does not run ahead alone."""
+    calls, entered, go = SharedCalls([b'task'] * 4), threading.Event(), threading.Event()
+
+    def slow() -> ToolResult:
+        entered.set()
+        go.wait(10)
+        return ToolResult(text='x')
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(calls.once, b'task', b'call', slow, lambda: STATE) for _ in range(4)]
+        entered.wait(10)
+        while next(iter(calls._calls[b'task'].values())).waiting < 3:
+            threading.Event().wait(0.01)
+        go.set()
+        answers = [one.result() for one in made]
+    assert len({answer.history for answer in answers}) == 1
+    assert sum(answer.state is None for answer in answers) == 1
+    assert calls._having == {answers[0].history: 4}
+
+
+def test_states_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('trainer.rollout.calls.MAX_BYTES', 100)
+    calls, large = SharedCalls([b'task'] * 4), State(((b'0', bytes(200)),))
+    assert calls.once(b'task', b'1', said('1'), lambda: large).history is not None
+    assert calls.once(b'task', b'2', said('2'), lambda: large).history is None
 
 
 def test_a_failure_is_raised_for_the_one_it_met() -> None:
-    calls, entered, go = SharedCalls([b'way'] * 2), threading.Event(), threading.Event()
+    calls, entered, go = SharedCalls([b'task'] * 2), threading.Event(), threading.Event()
 
-    def fail() -> int:
+    def fail() -> ToolResult:
         entered.set()
         go.wait(10)
         raise SandboxError('broke')
 
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(calls.once, b'way', b'call', fail, lambda: STATE)
+        first = pool.submit(calls.once, b'task', b'call', fail, lambda: STATE)
         entered.wait(10)
-        second = pool.submit(calls.once, b'way', b'call', lambda: 2, lambda: STATE)
+        second = pool.submit(calls.once, b'task', b'call', said('2'), lambda: STATE)
         go.set()
-        assert second.result() == (2, None)
+        assert second.result().result.text == '2'
         with pytest.raises(SandboxError):
             first.result()
+    assert not calls._having

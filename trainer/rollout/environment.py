@@ -6,13 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 from trainer.attempt import final_workspace, prepare, resume
 from trainer.checkers.grading import grade
 from trainer.errors import RlvrError, SandboxError
 from trainer.recording import Change
-from trainer.rollout.calls import SETUP, SharedCalls, first_way, further, spelled
+from trainer.rollout.calls import SETUP, SharedCalls, first_history, spelled
 from trainer.rollout.changes import changes
 from trainer.rollout.verdicts import SharedVerdicts
 from trainer.sandbox import Isolation
@@ -22,7 +21,6 @@ from trainer.task import TaskSpec
 from trainer.tools import ToolResult, call_tool
 from trainer.verdict import Verdict
 
-Result = TypeVar('Result')
 Keep = Callable[[Path, Callable[[], None]], str]
 """Takes over a final workspace and what removes it when it has been read; returns the name it is kept by."""
 
@@ -40,7 +38,9 @@ class TfcodeEnv:
     verdicts: SharedVerdicts | None = None
     """Where it asks for its verdict first; whoever plays a batch gives one to all of it."""
     calls: SharedCalls | None = None
-    """Where it asks for answers first; likewise."""
+    """Where it asks for answers first; likewise, where calls are shared."""
+    can_share: bool = False
+    """Whether what its calls leave can be carried over: only bubblewrap gives a sandbox all its places for itself."""
 
     def __init__(
         self, home: Path, isolation: Isolation, python: PythonEnvironment | None = None, *, keep: Keep | None = None
@@ -50,11 +50,13 @@ class TfcodeEnv:
         self._isolation = isolation
         self._python = python or base_environment(home)
         self._spec: TaskSpec | None = None
+        self.can_share = isolation == 'bubblewrap'
         self._lock = threading.Lock()
         self._open = False
-        self._left: Sandbox | State | None = None
-        """Its sandbox; after a call that another episode ran, what it left there."""
-        self._way: bytes | None = None
+        self._at: Sandbox | State | None = None
+        """Its sandbox; after a call that another attempt ran, what that left."""
+        self._history: bytes | None = None
+        """What it has been told, as long as it shares calls."""
         self._broken: str = ''
         self._verdict: Verdict | None = None
         self.changes: tuple[Change, ...] = ()
@@ -66,11 +68,12 @@ class TfcodeEnv:
         self._broken, self._verdict, self.changes, self.workspace = '', None, (), ''
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         self._open = True
-        self._way = first_way(self._spec)
+        self._history = first_history(self._spec) if self.calls is not None else None
         try:
-            self._once(SETUP, self._set_up)
+            self._answered(SETUP, self._set_up)
         except Exception as error:
             self._broken = _said(error)
+            self._close()
 
     def run_command(self, command: str) -> str:
         """Run a shell command in the workspace.
@@ -114,20 +117,15 @@ class TfcodeEnv:
         return self._grade().reward
 
     def _call(self, name: str, args: Mapping[str, object]) -> ToolResult:
-        if self._left is None:
+        """Carry out one call; see ``call_tool``. ``shared`` says whether another attempt's call answered it."""
+        if self._at is None:
             return ToolResult(text='error: the sandbox is not available', ok=False)
-        call = spelled(name, args)
         try:
-            result, shared = self._once(call, lambda: call_tool(self._sandbox(), name, args))
+            return self._answered(spelled(name, args), lambda: call_tool(self._sandbox(), name, args))
         except Exception as error:
             self._broken = _said(error)
             self._close()
             return ToolResult(text='error: the sandbox is not available', ok=False)
-        if self.calls is not None and self._way is not None:
-            onto = further(self._way, call or b'', result.text)
-            self.calls.go(self._way, onto)
-            self._way = onto
-        return result.model_copy(update={'shared': shared})
 
     def _grade(self) -> Verdict:
         """End every process, check the final workspace, and close; the verdict is kept for further calls."""
@@ -141,11 +139,11 @@ class TfcodeEnv:
         return self._verdict
 
     def _check(self) -> Verdict:
-        if self._spec is None or self._left is None:
+        if self._spec is None or self._at is None:
             return Verdict.not_scored(self._broken or 'the episode never started')
         spec = self._spec
         with ExitStack() as stack:
-            final = stack.enter_context(final_workspace(self._left))
+            final = stack.enter_context(final_workspace(self._at))
             self.changes = changes(spec.setup_files, final)
 
             def check() -> Verdict:
@@ -166,39 +164,52 @@ class TfcodeEnv:
     def _close(self) -> None:
         with self._lock:
             self._open = False
-            self._lay_down(None)
-        if self.calls is not None and self._way is not None:
-            self.calls.leave(self._way)
-        self._way = None
+            self._stand_at(None)
+            history, self._history = self._history, None
+        if self.calls is not None and history is not None:
+            self.calls.leave(history)
 
-    def _once(self, call: bytes | None, run: Callable[[], Result]) -> tuple[Result, bool]:
-        """Run a call; or take over, and say so, what it answered and left for an episode that has gone the same way."""
-        if self.calls is None or self._way is None or call is None:
-            return run(), False
-        result, state = self.calls.once(self._way, call, run, lambda: self._sandbox().save())
-        if state is not None:
-            with self._lock:
-                self._lay_down(state if self._open else None)
-        return result, state is not None
+    def _answered(self, call: bytes | None, run: Callable[[], ToolResult]) -> ToolResult:
+        """Run a call; or take over what it answered and left for an attempt with the same history, and say so."""
+        history = self._history
+        if self.calls is None or history is None or call is None:
+            return run()
+        # Whatever comes, the batch's count of this history is settled by the call.
+        self._history = None
+        answer = self.calls.once(history, call, run, self._saved)
+        with self._lock:
+            if answer.state is not None:
+                self._stand_at(answer.state if self._open else None)
+            if self._open:
+                self._history = answer.history
+        return answer.result.model_copy(update={'shared': answer.state is not None})
 
-    def _set_up(self) -> None:
+    def _set_up(self) -> ToolResult:
         assert self._spec is not None
-        self._left = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
+        self._at = prepare(self._spec, home=self._home, isolation=self._isolation, environment=self._python)
+        return ToolResult(text='')
+
+    def _saved(self) -> State | None:
+        try:
+            return self._sandbox().save()
+        except SandboxError:
+            # The call was answered; if the sandbox is gone, the next one says so.
+            return None
 
     def _sandbox(self) -> Sandbox:
-        """Its sandbox; a new one that goes on from what another episode has left, where that is all it has."""
+        """Its sandbox; a new one that goes on from what another attempt has left, where that is all it has."""
         with self._lock:
-            if not self._open or self._left is None:
+            if not self._open or self._at is None:
                 raise SandboxError('the episode is over')
-            if isinstance(self._left, State):
-                self._left = resume(self._left, home=self._home, isolation=self._isolation, environment=self._python)
-            return self._left
+            if isinstance(self._at, State):
+                self._at = resume(self._at, home=self._home, isolation=self._isolation, environment=self._python)
+            return self._at
 
-    def _lay_down(self, state: State | None) -> None:
-        """Close the sandbox it has and stand on ``state`` from now on."""
-        if self._left is not None and not isinstance(self._left, State):
-            self._left.close()
-        self._left = state
+    def _stand_at(self, state: State | None) -> None:
+        """Close the sandbox it has, and go on from ``state``."""
+        if self._at is not None and not isinstance(self._at, State):
+            self._at.close()
+        self._at = state
 
 
 def _said(error: Exception) -> str:

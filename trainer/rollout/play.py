@@ -21,7 +21,7 @@ import torch
 from trainer.engines import Generation, GenerationEngine, TurnStream
 from trainer.errors import GenerationError
 from trainer.recording import Ending, Rollout, ToolRecord, Turn
-from trainer.rollout.calls import SharedCalls, first_way
+from trainer.rollout.calls import SharedCalls, first_history
 from trainer.rollout.chat import Call, Chat, ParsedTurn
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.verdicts import SharedVerdicts
@@ -50,8 +50,6 @@ class EpisodeLimits:
     temperature: float
     answer_tokens: int = 512
     """Of one tool answer; a longer one is cut."""
-    share_calls: bool = True
-    """Whether episodes that have gone the same way so far run an equal call once."""
 
 
 @dataclass
@@ -113,17 +111,22 @@ class Player:
         for pool in (self._pool, self._checks):
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
+    def play(
+        self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False, share_calls: bool = False
+    ) -> list[Episode]:
         """Play one episode for each task given (a task may be there many times); all are checked on return.
 
-        Order is kept, and what is sampled follows torch's random state, not how long tools take. Raises ``Stopped``,
-        with every sandbox closed, when ``stop`` says so between two turns.
+        Order is kept, and what is sampled follows torch's random state, not how long tools take. With ``share_calls``,
+        attempts with the same history run an equal call once: quicker, but where setup or tools act by chance they are
+        no longer independent, so what measures a success rate does without. Raises ``Stopped``, with every sandbox
+        closed, when ``stop`` says so between two turns.
         """
         texts = dict.fromkeys(task.task_spec.prompt for task in tasks)
         prompts = {text: self._chat.prompt_ids(text) for text in texts}
         episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
         verdicts = SharedVerdicts()
-        calls = SharedCalls(first_way(task.task_spec) for task in tasks) if self._limits.share_calls else None
+        share_calls = share_calls and all(episode.environment.can_share for episode in episodes)
+        calls = SharedCalls(first_history(task.task_spec) for task in tasks) if share_calls else None
         for episode in episodes:
             episode.environment.verdicts, episode.environment.calls = verdicts, calls
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}

@@ -40,13 +40,15 @@ class SharedPlayer(Player):
         self._team = team
         self._workspaces = workspaces
 
-    def play(self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
+    def play(
+        self, tasks: Sequence[TaskFile], *, stop: Callable[[], bool] = lambda: False, share_calls: bool = False
+    ) -> list[Episode]:
         """Play this process's share of the tasks; return the episodes of all, in the order of the tasks.
 
         Raises ``Stopped`` on every process when ``stop`` said so on any. ``seconds`` are those of the slowest.
         """
         if self._team.size == 1:
-            return super().play(tasks, stop=stop)
+            return super().play(tasks, stop=stop, share_calls=share_calls)
         mine = self._team.share(tasks)
         # Processes may hold the same random state: each takes a seed of its own from it.
         torch.randint(2**62, (self._team.rank,))
@@ -54,7 +56,7 @@ class SharedPlayer(Player):
         self.seconds = {}
         try:
             if mine:
-                played = [self._packed(episode) for episode in super().play(mine, stop=stop)]
+                played = [self._packed(episode) for episode in super().play(mine, stop=stop, share_calls=share_calls)]
         except Stopped:
             played = None
         shares = self._team.gather((played, self.seconds))

@@ -134,14 +134,14 @@ class ServedSandbox:
                 if kind != frames.RECORD:
                     break
                 records.append(fields)
-                room -= sum(map(len, fields))
+                room -= frames.cost(fields)
                 if room < 0:
                     raise self._broken('it sent more than it was asked for')
             try:
                 self._checked(kind, fields)
             except PathRefused:
                 return None
-        return State(tuple(records))
+        return State(tuple(records), tuple(fields))
 
     def snapshot(self, target: Path) -> None:
         """Copy the sanitised workspace into an empty host folder and close; see ``Sandbox.snapshot``."""
@@ -234,14 +234,14 @@ class ServedSandbox:
 
     def _restore(self, state: State) -> None:
         try:
-            self._import(frames.RESTORE, state.records)
+            self._import(frames.RESTORE, state.records, state.changed)
         except PathRefused as error:
             raise SandboxError(f'what another sandbox has left does not fit into this one: {error}') from None
 
-    def _import(self, kind: bytes, records: Iterable[Sequence[bytes]]) -> None:
+    def _import(self, kind: bytes, records: Iterable[Sequence[bytes]], fields: Iterable[bytes] = ()) -> None:
         with self._lock:
             deadline = time.monotonic() + TRANSFER_S
-            self._send(kind, [], deadline)
+            self._send(kind, fields, deadline)
             for record in records:
                 self._send(frames.RECORD, record, deadline)
             self._send(frames.END, [], deadline)
@@ -314,7 +314,11 @@ class ServedSandbox:
     def _exactly(self, size: int, deadline: float) -> bytes:
         data = b''
         while len(data) < size:
-            self._control.settimeout(max(0.01, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            if left < 0:
+                # Who sends a little all the time would not be cut off otherwise.
+                raise TimeoutError
+            self._control.settimeout(left + 0.01)
             chunk = self._control.recv(min(size - len(data), 1 << 20))
             if not chunk:
                 raise ConnectionResetError

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from trainer.errors import RlvrError
+from trainer.sandbox.inside.frames import cost
 
 
 class PathRefused(RlvrError):
@@ -66,12 +67,19 @@ class Mount:
 
 @dataclass(frozen=True)
 class State:
-    """All that commands have left in a sandbox for later ones, to the byte, with modes and times of change.
+    """All files that commands have left in a sandbox for later ones, with modes, order and times of change.
 
     Each record stands behind the number of its place: 0 is the workspace, the others are temporary folders.
     """
 
     records: tuple[Sequence[bytes], ...]
+    changed: tuple[bytes, ...] = (b'0', b'0', b'0')
+    """When each place was changed, nanoseconds since the epoch."""
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that it takes, roughly."""
+        return sum(cost(record) for record in self.records)
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,9 @@ class Sandbox(Protocol):
     def save(self) -> State | None:
         """Copy all that commands have left; ``None`` where that would lose something, or is too much to be carried.
 
-        A sandbox made with it as ``SandboxSpec.state`` is in the same state, for all that a command can see of files.
+        A sandbox made with it as ``SandboxSpec.state`` differs, for all that a command can see, in numbers that the
+        system gives out (processes, inodes), in times of access and of change of inodes, and in space that was set
+        aside but not written to.
         """
         ...
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trainer.errors import SandboxError
-from trainer.sandbox.inside.tree import TIME, BadRecord, TreeWriter, read_tree
+from trainer.sandbox.inside.tree import BadRecord, TreeWriter, read_tree
 from trainer.sandbox.protocol import Limits, State
 
 
@@ -23,7 +23,7 @@ def copy_workspace(source: Path, target: Path, *, limits: Limits | None = None) 
 
 def write_workspace(state: State, target: Path, *, limits: Limits | None = None) -> tuple[str, ...]:
     """Write the workspace of a saved state, sanitised, into the empty folder ``target``; as ``copy_workspace``."""
-    records = (record[1:] for record in state.records if record[0] == b'0' and record[1] != TIME)
+    records = (record[1:] for record in state.records if record[0] == b'0')
     return _write(records, target, limits or Limits(), root='/work', source='a saved workspace')
 
 

@@ -190,9 +190,9 @@ def draw_call(call: ToolRecord) -> None:
             else:
                 chip('ok' if call.ok else 'failed', 'ok' if call.ok else 'bad', icon='check' if call.ok else 'x')
             if call.shared:
-                shared = Text('run once', classes='t3 t-micro nowrap')
+                shared = Text('shared', classes='t3 t-micro nowrap')
                 shared.props['title'] = (
-                    'Another attempt that had been told the same made this call: its answer counts here too'
+                    'Another attempt with the same history ran this call; its answer and files were taken over'
                 )
             Text(f'{call.duration_ms:,} ms', classes='t3 num t-micro nowrap')
         content = call.args.get('content')

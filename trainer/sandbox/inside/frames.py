@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from struct import Struct
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MAX_FRAME = 80 * 1024 * 1024
 """Bytes of the longest message either side accepts."""
 
@@ -51,6 +55,11 @@ def unpack(data: bytes) -> list[bytes]:
             raise BrokenFrame('a field is longer than its message')
         fields.append(data[start:position])
     return fields
+
+
+def cost(fields: Sequence[bytes]) -> int:
+    """Bytes that a record takes in memory, roughly."""
+    return sum(len(field) + 64 for field in fields)
 
 
 def frame(kind: bytes, fields: list[bytes]) -> bytes:

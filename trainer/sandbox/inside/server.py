@@ -13,7 +13,7 @@ from . import frames, signals
 from .commands import Channel, Commands, HostGone
 from .files import Refused, Workspace
 from .members import Descendants, Members, Namespace
-from .tree import DATA, SKIPPED, BadRecord, TooLarge, TreeWriter, read_tree
+from .tree import SKIPPED, BadRecord, Exactly, TooLarge, TreeWriter, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Server:
         self._root = root.decode()
         self._inodes, self._disk, self._file_bytes = int(inodes), int(disk), int(file_bytes)
         self._alone = os.getpid() == 1
+        self._scheduled = _scheduled()
         os.chdir(self._root)
         os.umask(0o022)
         _harden(limits, self._alone)
@@ -125,27 +126,34 @@ class Server:
         return []
 
     def _save(self, fields: list[bytes]) -> list[bytes]:
-        """Send all that commands have left, each record behind the number of its place; refuse what a copy would lose.
+        """Send all that commands have left, each record behind the number of its place; answer when each was changed.
 
-        The fields are the most bytes and the most entries of a place. No command is running, and none outlives its end.
+        The fields are the most bytes and the most entries of a place. Refuses where a copy would lose something, and
+        where it is too much. No command is running, and none outlives its end.
         """
         if not self._alone:
             raise Refused(NOT_ITS_OWN)
+        if self._scheduled != _scheduled() or _has_connections():
+            raise Refused('a command has left something beside files')
         left, entries = int(fields[0]), int(fields[1])
-        for number, (place, mode) in enumerate(PLACES):
-            if os.stat(place).st_mode & 0o7777 != mode:
-                raise Refused('a place has another mode')
-            for record in read_tree(place.decode(), entries, exact=True):
-                left -= len(record[2]) if record[0] == DATA else 0
+        exactly = Exactly(PLACES[-1][0], entries)
+        states = [os.stat(place) for place, _ in PLACES]
+        for number, ((place, mode), status) in enumerate(zip(PLACES, states, strict=True)):
+            if status.st_mode & 0o7777 != mode or os.listxattr(place):
+                raise Refused('a place has other rights')
+            for record in read_tree(place.decode(), entries, exactly=exactly):
+                left -= frames.cost(record)
                 if record[0] == SKIPPED or left < 0:
                     raise Refused('there is something that cannot be copied, or too much')
                 frames.send(self._control, frames.RECORD, [b'%d' % number, *record])
-        return []
+        return [b'%d' % status.st_mtime_ns for status in states]
 
     def _restore(self, fields: list[bytes]) -> list[bytes]:
-        """Fill the empty places of a new sandbox with what another one has sent."""
+        """Fill the empty places of a new sandbox with what another one sent; the fields are their times of change."""
         writers = [self._writer(place.decode(), exact=True) for place, _ in PLACES] if self._alone else []
         self._fill(writers, numbered=True)
+        for (place, _), changed in zip(PLACES, fields, strict=True):
+            os.utime(place, ns=(int(changed), int(changed)))
         return []
 
     def _writer(self, place: str, *, exact: bool = False) -> TreeWriter:
@@ -199,6 +207,23 @@ def _harden(limits: bytes, alone: bool) -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
+
+
+def _scheduled() -> tuple[object, ...]:
+    """What commands could change of this process and so of all that come after them."""
+    return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0)
+
+
+def _has_connections() -> bool:
+    """Whether a port is held for a while because a command used it."""
+    for name in ('tcp', 'tcp6'):
+        try:
+            with open(f'/proc/self/net/{name}', 'rb') as table:
+                if len(table.readlines(4096)) > 1:
+                    return True
+        except FileNotFoundError:
+            continue
+    return False
 
 
 def _prctl(option: int, value: int) -> int:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEPTH = 64
-MAX_PATH = 4000
+MAX_PATH = 3000
+"""Below the system's limit of 4096, so that a copy elsewhere can still be reached by its path."""
 MAX_LINKS_FOLLOWED = 40
 CHUNK = 256 * 1024
 
@@ -22,7 +23,6 @@ FOLDER = b'd'
 FILE = b'f'
 DATA = b'x'
 LINK = b'l'
-TIME = b't'
 SKIPPED = b's'
 
 
@@ -34,18 +34,37 @@ class TooLarge(Exception):
     """The folder holds more than the receiving side takes."""
 
 
-def read_tree(root: str, max_entries: int, *, exact: bool = False) -> Iterator[list[bytes]]:
+class Exactly:
+    """How to read a folder so that an exact ``TreeWriter`` makes the same: what it would not is skipped.
+
+    Nothing is changed on the way, times of change are told too, and names come from the oldest to the newest, so that
+    a copy lists them in the same order. ``place`` is a folder of the same file system to find out about that order in.
+    """
+
+    def __init__(self, place: bytes, max_entries: int) -> None:
+        self.most_names = max_entries + 1
+        before = os.stat(place)
+        trial = os.path.join(place, b'.rlvr-' + os.urandom(8).hex().encode())
+        os.mkdir(trial)
+        for name in (b'1', b'2'):
+            os.mkdir(os.path.join(trial, name))
+        self.newest_first = os.listdir(trial) == [b'2', b'1']
+        for made in (os.path.join(trial, b'1'), os.path.join(trial, b'2'), trial):
+            os.rmdir(made)
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def read_tree(root: str, max_entries: int, *, exactly: Exactly | None = None) -> Iterator[list[bytes]]:
     """Yield the records of a folder, parents first; what cannot be kept becomes a ``SKIPPED`` record with its reason.
 
     Ends with such a record where there are more than ``max_entries``. The folder must be at rest. Modes are opened up
-    on the way where they bar the reader (a folder without rights). ``exact`` changes nothing, tells times of change
-    too, and skips what an exact ``TreeWriter`` would not make the same.
+    on the way where they bar the reader (a folder without rights), unless it is read ``exactly``.
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     entries = 0
     try:
-        for record in _read_folder(fd, b'', 1, exact):
-            entries += record[0] not in (DATA, TIME)
+        for record in _read_folder(fd, b'', 1, exactly):
+            entries += record[0] != DATA
             if entries > max_entries:
                 yield [SKIPPED, record[1], b'too many files']
                 return
@@ -54,46 +73,53 @@ def read_tree(root: str, max_entries: int, *, exact: bool = False) -> Iterator[l
         os.close(fd)
 
 
-def _read_folder(folder: int, above: bytes, depth: int, exact: bool) -> Iterator[list[bytes]]:
-    with os.scandir(folder) as entries:
-        names = sorted(os.fsencode(entry.name) for entry in entries)
-    for name in names:
+def _read_folder(folder: int, above: bytes, depth: int, exactly: Exactly | None) -> Iterator[list[bytes]]:
+    for name in _names(folder, exactly):
         path = above + name
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if exact and not _can_be_made_again(status):
+        if exactly and not _can_be_made_again(status, b'/proc/self/fd/%d/%b' % (folder, name)):
             yield [SKIPPED, path[:MAX_PATH], b'not to be made the same']
             continue
-        yield from _read_entry(folder, name, path, status, depth, exact)
-        if exact:
-            yield [TIME, path, b'%d' % status.st_mtime_ns]
+        yield from _read_entry(folder, name, path, status, depth, exactly)
+
+
+def _names(folder: int, exactly: Exactly | None) -> list[bytes]:
+    with os.scandir(folder) as entries:
+        if exactly is None:
+            return sorted(os.fsencode(entry.name) for entry in entries)
+        names = [os.fsencode(entry.name) for entry, _ in zip(entries, range(exactly.most_names), strict=False)]
+    return names[::-1] if exactly.newest_first else names
 
 
 def _read_entry(
-    folder: int, name: bytes, path: bytes, status: os.stat_result, depth: int, exact: bool
+    folder: int, name: bytes, path: bytes, status: os.stat_result, depth: int, exactly: Exactly | None
 ) -> Iterator[list[bytes]]:
     mode = b'%d' % (stat.S_IMODE(status.st_mode) & 0o777)
+    changed = [b'%d' % status.st_mtime_ns] if exactly else []
     if len(path) > MAX_PATH:
         yield [SKIPPED, path[:100], b'too long a path']
     elif stat.S_ISLNK(status.st_mode):
-        yield [LINK, path, os.fsencode(os.readlink(name, dir_fd=folder))]
+        yield [LINK, path, os.fsencode(os.readlink(name, dir_fd=folder)), *changed]
     elif stat.S_ISREG(status.st_mode):
-        yield [FILE, path, mode, b'%d' % status.st_size]
+        yield [FILE, path, mode, b'%d' % status.st_size, *changed]
         yield from _read_file(folder, name, status)
     elif not stat.S_ISDIR(status.st_mode):
         yield [SKIPPED, path, b'not a regular file']
     elif depth >= MAX_DEPTH:
         yield [SKIPPED, path, b'too many levels']
     else:
-        yield [FOLDER, path, mode]
+        yield [FOLDER, path, mode, *changed]
         inner = _open(folder, name, os.O_DIRECTORY, status, 0o700)
         try:
-            yield from _read_folder(inner, path + b'/', depth + 1, exact)
+            yield from _read_folder(inner, path + b'/', depth + 1, exactly)
         finally:
             os.close(inner)
 
 
-def _can_be_made_again(status: os.stat_result) -> bool:
+def _can_be_made_again(status: os.stat_result, path: bytes) -> bool:
     """Whether an entry is its type, permissions, content and time of change, and nothing else."""
+    if os.listxattr(path, follow_symlinks=False):
+        return False
     if stat.S_ISLNK(status.st_mode):
         return True
     needed = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
@@ -165,9 +191,6 @@ class TreeWriter:
                 self._data(int(first), rest[0])
                 return
             self._end_file()
-            if kind == TIME and self._exact and first in self._seen:
-                self._times.append((first, int(rest[0])))
-                return
             path = self._checked(first)
             if kind == SKIPPED:
                 self._leave_out(path, rest[0].decode('utf-8', 'replace')[:80])
@@ -179,31 +202,26 @@ class TreeWriter:
                 self._link(path, rest[0])
             else:
                 raise BadRecord('a record of unknown kind')
+            if self._exact:
+                self._times.append((path, int(rest[-1])))
         except (ValueError, IndexError):
             raise BadRecord('a record of the wrong shape') from None
 
     def finish(self, inside_root: bytes = b'/work') -> None:
         """Write the links that stay inside; absolute targets below ``inside_root`` become relative ones.
 
-        Where all is exact, links are written as they are, and then the times of change.
+        Where all is exact, links are there as they were, and times of change are set.
         """
         self._end_file()
-        if self._exact:
-            self._finish_exact()
-            return
+        # Folders come after what is in them: to write into one changes its time.
+        for path, changed in reversed(self._times):
+            os.utime(path, ns=(changed, changed), dir_fd=self._root, follow_symlinks=False)
         self._links = {path: _relative(path, target, inside_root) for path, target in self._links.items()}
         for path, target in self._links.items():
             if target and self._stays_inside(path):
                 os.symlink(target, path, dir_fd=self._root)
             else:
                 self._leave_out(path, 'a link that leaves the workspace')
-
-    def _finish_exact(self) -> None:
-        for path, target in self._links.items():
-            os.symlink(target, path, dir_fd=self._root)
-        # Folders come after what is in them: to write into one changes its time.
-        for path, changed in sorted(self._times, reverse=True):
-            os.utime(path, ns=(changed, changed), dir_fd=self._root, follow_symlinks=False)
 
     def close(self) -> None:
         """Close what is open. Safe to call twice."""
@@ -284,7 +302,10 @@ class TreeWriter:
         if self._takes(path):
             if b'\0' in target or len(target) > MAX_PATH:
                 raise BadRecord('a link with an impossible target')
-            self._links[path] = target
+            if self._exact:
+                os.symlink(target, path, dir_fd=self._root)
+            else:
+                self._links[path] = target
 
     def _stays_inside(self, path: bytes) -> bool:
         """Follow a link through all other links; at no moment may it climb above the folder."""
