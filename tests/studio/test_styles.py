@@ -1,4 +1,7 @@
-"""The colours of both themes against WCAG: 4.5 to 1 for text, 3 to 1 for what is not text; also under the pointer."""
+"""The style sheets: colours that are told apart in both themes, also under the pointer, and classes with one home.
+
+WCAG wants 4.5 to 1 for text and 3 to 1 for what else has to be seen.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TOKENS = Path(__file__).parents[2] / 'assets' / 'css' / 'tokens.css'
+STYLES = Path(__file__).parents[2] / 'assets' / 'css'
 SURFACES = ('app', 'rail', 'surface', 'subtle', 'inset', 'hover', 'selected', 'raised', 'term')
 TEXTS = [(text, f'bg-{surface}') for text in ('text', 'text-2', 'text-3') for surface in SURFACES]
 TEXTS += [('text-on-accent', 'accent'), ('text-on-accent', 'accent-hover')]
@@ -20,7 +23,9 @@ LINES = [(line, f'bg-{surface}') for line in ('line-control', 'focus') for surfa
 def themes() -> dict[str, dict[str, str]]:
     """The colours of a theme by name: light, and what dark changes of it."""
     light, dark = re.findall(
-        r'^(?::root|\[data-theme="dark"\], body.body--dark) \{(.*?)^\}', TOKENS.read_text(), re.M | re.S
+        r'^(?::root|\[data-theme="dark"\], body.body--dark) \{(.*?)^\}',
+        (STYLES / 'tokens.css').read_text(encoding='utf-8'),
+        re.M | re.S,
     )
     names = [dict(re.findall(r'--([\w-]+): (#[0-9A-Fa-f]{6});', text)) for text in (light, dark)]
     return {'light': names[0], 'dark': names[0] | names[1]}
@@ -47,3 +52,17 @@ def test_every_colour_is_told_from_what_is_behind_it(theme: str) -> None:
         if contrast(colours[front], colours[back]) < least
     ]
     assert not found, '\n'.join(found)
+
+
+def test_no_two_pages_give_one_class_another_meaning() -> None:
+    """A rule for a bare class is for every page: a second one elsewhere would change the first page too."""
+    homes: dict[str, set[str]] = {}
+    for path in STYLES.glob('studio*.css'):
+        text = re.sub(r'/\*.*?\*/', '', path.read_text(encoding='utf-8'), flags=re.DOTALL)
+        text = re.sub(r'@media[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}', '', text)
+        for selectors, rules in re.findall(r'([^{}]+)\{([^{}]*)\}', text):
+            if rules.strip() != 'unicode-bidi: plaintext;':  # said of all texts that others wrote
+                for one in re.findall(r'(?:^|,)\s*(\.[\w-]+)\s*(?=,|$)', selectors):
+                    homes.setdefault(one, set()).add(path.name)
+    assert len(homes) > 100
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
