@@ -18,6 +18,7 @@ from studio.runs.views import RunView
 from studio.side_jobs.service import SideJobView
 from studio.ui import theme
 from studio.ui.components.elements import Button, Icon, Text, chip, spacer
+from studio.ui.components.panel import empty
 from studio.ui.components.wording import size
 from studio.ui.layout import Shell
 from studio.ui.pages import adapter_actions as actions
@@ -97,8 +98,8 @@ class Page:
             self._fill_list()
             with ui.element('div').classes('det'):
                 if self._seen.version is None:
-                    Text('This adapter is not here any more.', 'div', 't3 pad')
-                    return
+                    with empty('layers', 'This adapter is not here any more.', 'Pick another one in the list.'):
+                        return
                 self._head = ui.element('div').classes('dh')
                 self._fill_head(self._seen.version)
                 self._cards(self._seen.version)
