@@ -148,7 +148,7 @@ def _full(home: Path) -> dict[str, Show]:
         'library-calibrate': _after('/', _calibrate),
         'editor': _editor(found['editor']),
         'editor-script': _new_script,
-        'editor-versions': _after(found['editor-stale'], _pressed('Version history')),
+        'editor-versions': _after(found['editor-stale'], _versions),
         'runs-compare': _after('/runs', _two_runs),
         'adapter-menu': _after(found['adapter'], _pressed('More')),
         'adapter-delete': _after(found['adapter'], _chosen('More', 'Delete…')),
@@ -266,6 +266,16 @@ def _new_script(page: Page, url: str) -> None:
     page.get_by_label('Title', exact=True).fill('Partial credit from a script')
     page.get_by_role('radio', name='script').click()
     page.locator('section[aria-label="RL Checker"]').scroll_into_view_if_needed()
+
+
+def _versions(page: Page) -> None:
+    """By its button, or by the menu that takes it in where there is little room."""
+    button = page.get_by_role('button', name='Version history', exact=True)
+    if button.is_visible():
+        button.click()
+    else:
+        _chosen('More actions', 'Version history')(page)
+    page.get_by_role('dialog').wait_for()
 
 
 def _broken(page: Page) -> None:
