@@ -90,3 +90,20 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
 def page(new_page: NewPage) -> Page:
     """One tab at 1440 x 900."""
     return new_page()
+
+
+@pytest.fixture(scope='module')
+def profile(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """One browser profile for a module, of its ``SIZE``: scripts and styles are fetched and compiled once."""
+    width, height = getattr(request.module, 'SIZE', (1440, 900))
+    context = browser.new_context(viewport={'width': width, 'height': height}, reduced_motion='reduce')
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(new_page: NewPage, profile: BrowserContext) -> Iterator[Page]:
+    """A tab in the profile of the module."""
+    page = new_page(context=profile)
+    yield page
+    page.close()

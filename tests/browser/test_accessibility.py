@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from live_server import Server, serving
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from studio.documents import samples
 from studio.launchers import LocalLauncher
@@ -74,21 +74,6 @@ def server(home: Path) -> Iterator[Server]:
 def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(tmp_path_factory.mktemp('empty')) as running:
         yield running
-
-
-@pytest.fixture(scope='module')
-def profile(browser: Browser) -> Iterator[BrowserContext]:
-    """One browser profile for the module: scripts and styles are fetched and compiled once."""
-    context = browser.new_context(viewport={'width': 1440, 'height': 900}, reduced_motion='reduce')
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def tab(new_page: NewPage, profile: BrowserContext) -> Iterator[Page]:
-    page = new_page(context=profile)
-    yield page
-    page.close()
 
 
 def ready(page: Page, url: str) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import showcase
 from live_server import Server
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 from test_accessibility import SWITCH, faults
 
 pytestmark = pytest.mark.browser
+SIZE = (1024, 768)
 
 NewPage = Callable[..., Page]
 Shown = tuple[Server, dict[str, str]]
@@ -34,21 +35,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     found = showcase.fill(home)
     with showcase.showing(home) as server:
         yield server, found
-
-
-@pytest.fixture(scope='module')
-def profile(browser: Browser) -> Iterator[BrowserContext]:
-    """One browser profile for the module: scripts and styles are fetched and compiled once."""
-    context = browser.new_context(viewport={'width': 1024, 'height': 768}, reduced_motion='reduce')
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def tab(new_page: NewPage, profile: BrowserContext) -> Iterator[Page]:
-    page = new_page(context=profile)
-    yield page
-    page.close()
 
 
 @pytest.mark.parametrize('name', SEEN)
