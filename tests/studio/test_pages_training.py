@@ -215,6 +215,15 @@ def test_silence_is_said_first(studio: Studio) -> None:
     assert 'loading weights' in found.text
 
 
+def test_a_run_that_has_not_begun_says_what_it_waits_for(studio: Studio) -> None:
+    run = run_named(studio, 'fail').model_copy(update={'state': 'queued', 'queued_at': None, 'started_at': None})
+    (draft,) = conditions(run, {}, {}, None)
+    assert draft.title == 'Not started'
+    queued = run.model_copy(update={'queued_at': run.created_at, 'reason': 'Waits for "first" to end'})
+    (waits,) = conditions(queued, {}, {}, None)
+    assert waits.title == 'Waits for "first" to end'
+
+
 @pytest.mark.parametrize(
     ('reason', 'words'),
     [

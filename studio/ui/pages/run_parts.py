@@ -167,6 +167,14 @@ def conditions(
     solved = health.solved_tasks(recent)
     if solved is not None and not view.is_final:
         found.append(solved)
+    if view.waiting:
+        text = 'It begins by itself. The list of runs has the queue and its order.'
+        found.append(
+            health.Condition(key='waiting', level='info', title=view.reason or 'Waits for its turn', text=text)
+        )
+    elif view.can_start:
+        text = 'Start puts it to work, or into the queue behind the runs that work.'
+        found.append(health.Condition(key='draft', level='info', title='Not started', text=text))
     return found
 
 
