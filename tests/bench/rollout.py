@@ -4,7 +4,7 @@ Three kinds of tasks: (a) the tutorial's short shell chores; (b) chores whose ev
 (c) chores whose tools wait 0.3 s, as a tool that asks a service does. Both sides run TRL's trainer with a learning rate
 of (almost) nothing, in turn, so that both meet the same machine. Prints seconds a step by phase, and the ratio of the
 episode phase: everything from prompts to rewards. Updates here are of episodes that differ: `update.py` has them
-on the same ones. `python tests/bench/rollout.py [--steps 4] [--kinds a b c]`.
+on the same ones. `python tests/bench/rollout.py [--steps 4] [--kinds a b c] [--no-sharing]`.
 
 The `cpu` column is processor seconds of the episode phase, those of closed sandboxes included: what working side by
 side cannot shrink. In (b) each tool call takes about 0.16 of them for pytest on both sides, two at a time on two cores;
@@ -22,6 +22,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -219,7 +220,9 @@ def plain_trl(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home:
     return clock.medians()
 
 
-def ours(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home: Path) -> dict[str, float]:
+def ours(
+    kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home: Path, *, share_calls: bool = True
+) -> dict[str, float]:
     """Our player behind ``rollout_func``."""
     clock, tokenizer = Clock(), load_tokenizer(STARTER)
     python, known = base_environment(home), {task.id: task for task in tasks}
@@ -227,7 +230,7 @@ def ours(kind: str, tasks: list[TaskFile], rollouts: int, steps: int, home: Path
     silent.response_template = None
 
     def roll_out(prompts: list[Any], _: Any) -> dict[str, Any]:
-        episodes = player.play([known[prompt[-1]['task']] for prompt in prompts], share_calls=True)
+        episodes = player.play([known[prompt[-1]['task']] for prompt in prompts], share_calls=share_calls)
         clock.steps[-1].update(player.seconds, calls=sum(episode.calls for episode in episodes))
         return {
             'prompt_ids': [episode.prompt for episode in episodes],
@@ -263,6 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--steps', type=int, default=4, help='measured steps of each side; one more warms up')
     parser.add_argument('--kinds', nargs='+', default=list(KINDS), choices=list(KINDS))
+    parser.add_argument('--no-sharing', action='store_true', help='with us too, every attempt runs all of its calls')
     parser.add_argument('--rollouts', nargs='+', type=int, default=[16, 32])
     options = parser.parse_args()
     warnings.simplefilter('ignore')
@@ -270,15 +274,16 @@ def main() -> None:
     phases = ('episodes', 'cpu', 'generate', 'tools', 'check', 'update', 'calls', 'tokens', 'reward')
     print('seconds a step (median); what ran beside something else is counted where it was waited for')
     print(f'{"":42}' + ''.join(f'{phase:>10}' for phase in phases))
+    sides = {'plain_trl': plain_trl, 'ours': partial(ours, share_calls=not options.no_sharing)}
     with tempfile.TemporaryDirectory() as folder:
         for kind in options.kinds:
             title, _, made = KINDS[kind]
             tasks = [made(task) for task in tutorial]
             for rollouts in options.rollouts:
                 found = {}
-                for side in (plain_trl, ours):
-                    row = found[side.__name__] = side(kind, tasks, rollouts, options.steps + 1, Path(folder))
-                    label = f'({kind}) {title}, {rollouts}, {side.__name__}'
+                for name, side in sides.items():
+                    row = found[name] = side(kind, tasks, rollouts, options.steps + 1, Path(folder))
+                    label = f'({kind}) {title}, {rollouts}, {name}'
                     print(f'{label:42}' + ''.join(f'{row.get(phase, 0):10.2f}' for phase in phases), flush=True)
                 theirs, mine = found['plain_trl'], found['ours']
                 same = (theirs['update'] / theirs['tokens']) / (mine['update'] / mine['tokens'])
