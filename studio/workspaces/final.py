@@ -6,7 +6,7 @@ import io
 import stat
 import tempfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from studio.runs.records import RunRecords
@@ -56,6 +56,8 @@ class FinalWorkspaces:
             return WorkspaceView(why_not=self._why_not(run_id, rollout_id))
         spec = self._runs.task(run_id, kept.task).task_spec
         start = {path: FileState.of(text.encode('utf-8', 'surrogatepass')) for path, text in spec.setup_files.items()}
+        above = {f'{folder}/' for path in start for folder in PurePosixPath(path).parents if folder.name}
+        start |= dict.fromkeys(above, FileState(0, 'folder'))
         now = {
             entry.shown + ('/' if entry.kind == 'folder' else ''): FileState(
                 entry.size, entry.sha256 or FileState.of(b'').digest if entry.kind == 'file' else entry.kind

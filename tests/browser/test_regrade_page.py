@@ -66,7 +66,7 @@ def test_a_corrected_checker_is_tried_on_what_was_kept(page: Page, server: Serve
 
 def _look_at_the_workspace(page: Page) -> None:
     card = page.get_by_role('region', name='Final workspace')
-    expect(card).to_contain_text('4 files')
+    expect(card).to_contain_text('5 files')
     assert not faults(page)
     card.get_by_role('button', name='answer.txt').click()
     dialog = page.get_by_role('dialog', name='answer.txt')

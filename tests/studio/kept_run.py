@@ -29,7 +29,8 @@ def counting_task(title: str, command: str = STRICT) -> TaskFile:
 
 def spec(command: str = STRICT, **more: Any) -> dict[str, Any]:
     checker = {'type': 'exit_code', 'config': {'command': command}}
-    return {'prompt': 'Write 42 to answer.txt', 'setup_files': {'notes.md': '# Notes\n'}, 'checker': checker} | more
+    files = {'notes.md': '# Notes\n', 'docs/old/a.md': 'a\n'}
+    return {'prompt': 'Write 42 to answer.txt', 'setup_files': files, 'checker': checker} | more
 
 
 def kept_run(studio: Studio, titles: tuple[str, ...] = ('Count the words', 'Add the numbers')) -> str:
@@ -58,6 +59,8 @@ def play(journal: Journal, step: int, group: int, index: int, task: str, title: 
     folder = tempfile.TemporaryDirectory(prefix='rlvr-test-')
     final = Path(folder.name)
     (final / 'notes.md').write_text('# Notes\n', encoding='utf-8')
+    (final / 'docs' / 'old').mkdir(parents=True)
+    (final / 'docs' / 'old' / 'a.md').write_text('a\n', encoding='utf-8')
     (final / 'src').mkdir()
     (final / 'src' / 'count.py').write_text('print(6 * 7)\n', encoding='utf-8')
     (final / 'data.bin').write_bytes(bytes(range(256)))

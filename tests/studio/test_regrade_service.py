@@ -152,8 +152,9 @@ def test_files_are_shown_with_what_changed(made: Made) -> None:
     studio, run_id = made
     row = next(row for row in studio.runs.rollouts(run_id) if row.index == 0)
     view = studio.workspaces.view(run_id, row.id)
-    assert [(entry.path, entry.mark) for entry in view.entries if not entry.is_folder] == [
-        ('answer.txt', 'A'), ('data.bin', 'A'), ('notes.md', ''), ('src/count.py', 'A'),
+    assert [(entry.path, entry.mark) for entry in view.entries] == [
+        ('answer.txt', 'A'), ('data.bin', 'A'), ('docs', ''), ('docs/old', ''), ('docs/old/a.md', ''),
+        ('notes.md', ''), ('src', 'A'), ('src/count.py', 'A'),
     ]  # fmt: skip
     assert studio.workspaces.read(run_id, row.id, 'answer.txt').text == ANSWERS[0]
     assert studio.workspaces.read(run_id, row.id, 'data.bin').note == 'Binary, 256 bytes'
