@@ -24,7 +24,7 @@ KEYED: Final = frozenset({'doc', 'finetuning', 'adapter', 'certificate', 'health
 PATHS: Final = KEYED | {'docs', 'openapi.json'}
 
 _ABOUT: Final = f"""
-Tasks, jobs, rollouts, metrics and adapters of this studio, in the shapes of the hosted product.
+Tasks, jobs, rollouts, metrics and adapters of this studio.
 
 Send a key in the header `{HEADER}`: Settings makes one, and so does `rlvr keys create`. A key may **read**, **write**
 (tasks, jobs, adapters) and **run** (start and stop work), as chosen when it was made. While no key exists, programs on

@@ -1,4 +1,4 @@
-"""``/doc``: task documents, in the shapes of the hosted product."""
+"""``/doc``: task documents."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from studio.ui.components.wording import ago, size
 from studio.ui.layout import Shell
 from studio.ui.pages.adapter_list import seal, step_words
 from studio.ui.pages.run_parts import pairs, share
+from studio.ui.pages.try_choices import model_title
 
 
 async def page(shell: Shell, a: str, b: str) -> None:
@@ -43,7 +44,7 @@ def _version(version: AdapterVersionView) -> None:
             chip(size(version.size), 'num')
             spacer()
             seal(version)
-        words = f'{version.model} · {step_words(version)} · {ago(version.created_at)}'
+        words = f'{model_title(version.model)} · {step_words(version)} · {ago(version.created_at)}'
         Text(words, 'div', 't3 t-small ell').props['title'] = words
 
 
