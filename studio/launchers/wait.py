@@ -18,11 +18,13 @@ def main(folder: str, command: list[str]) -> None:
     """Detach, run the command to its end; write claim.json, then exit.json."""
     claimed = detach()
     become_subreaper()
+    # Before there is anybody who could take it.
+    for name in ('claim.json', 'exit.json'):
+        reserve(folder, name)
     pid = os.fork()
     if pid == 0:
         execute(folder, command)
     token = os.environ.get('RLVR_RUN_TOKEN', '')
-    reserve(folder, 'exit.json')
     write(folder, 'claim.json', f'{{"pid": {pid}, "started": {start_time(pid)!r}, "token": "{token}"}}')
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # until now the launcher read what went wrong
     os.close(claimed)
