@@ -69,6 +69,9 @@ def test_holes_cost_nothing(sandbox: Sandbox) -> None:
         'touch unreadable; chmod 044 unreadable',
         'cp /usr/bin/true own; chmod u+s own',
         'chmod 700 /work',
+        'chmod 000 /tmp',
+        'chmod 000 /dev/shm',
+        'for n in 1 2; do head -c 70000000 /dev/zero > /dev/shm/$n 2>/dev/null; done; true',
         'touch /tmp/one; ln /tmp/one /tmp/two',
         'mkfifo /dev/shm/pipe',
         "touch one; python3 -c \"import os; os.setxattr('one', b'user.a', b'1')\"",
@@ -84,7 +87,7 @@ def test_what_a_copy_would_lose_is_not_saved(sandbox: Sandbox, command: str) -> 
     assert sandbox.run(command).exit_code == 0
     before = sandbox.run(LOOK).text
     assert sandbox.save() is None
-    assert sandbox.run(LOOK).text == before
+    assert sandbox.run(LOOK).text == before, 'and it lives on as it was'
 
 
 def test_a_port_that_was_used_is_not_carried_over(sandbox: Sandbox) -> None:

@@ -13,7 +13,7 @@ from . import frames, signals
 from .commands import Channel, Commands, HostGone
 from .files import Refused, Workspace
 from .members import Descendants, Members, Namespace
-from .tree import SKIPPED, BadRecord, Exactly, TooLarge, TreeWriter, read_tree
+from .tree import SKIPPED, BadRecord, Exactly, TooLarge, TreeWriter, lists_newest_first, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Server:
         self._inodes, self._disk, self._file_bytes = int(inodes), int(disk), int(file_bytes)
         self._alone = os.getpid() == 1
         self._scheduled = _scheduled()
+        # Now, while nothing can be in the way.
+        self._newest_first = self._alone and lists_newest_first('/dev/shm')
         os.chdir(self._root)
         os.umask(0o022)
         _harden(limits, self._alone)
@@ -135,15 +137,21 @@ class Server:
             raise Refused(NOT_ITS_OWN)
         if self._scheduled != _scheduled() or _has_connections():
             raise Refused('a command has left something beside files')
-        left, entries = int(fields[0]), int(fields[1])
-        exactly = Exactly(PLACES[-1][0], entries)
+        try:
+            return self._send_places(int(fields[0]), int(fields[1]))
+        except OSError as error:
+            # A command has barred the way: a copy that cannot be had is no reason to end.
+            raise Refused(error.strerror or 'cannot be read') from None
+
+    def _send_places(self, most: int, entries: int) -> list[bytes]:
+        exactly = Exactly(entries, newest_first=self._newest_first)
         states = [os.stat(place) for place, _ in PLACES]
         for number, ((place, mode), status) in enumerate(zip(PLACES, states, strict=True)):
             if status.st_mode & 0o7777 != mode or os.listxattr(place):
                 raise Refused('a place has other rights')
             for record in read_tree(place.decode(), entries, exactly=exactly):
-                left -= frames.cost(record)
-                if record[0] == SKIPPED or left < 0:
+                most -= frames.cost(record)
+                if record[0] == SKIPPED or most < 0:
                     raise Refused('there is something that cannot be copied, or too much')
                 frames.send(self._control, frames.RECORD, [b'%d' % number, *record])
         return [b'%d' % status.st_mtime_ns for status in states]

@@ -38,20 +38,24 @@ class Exactly:
     """How to read a folder so that an exact ``TreeWriter`` makes the same: what it would not is skipped.
 
     Nothing is changed on the way, times of change are told too, and names come from the oldest to the newest, so that
-    a copy lists them in the same order. ``place`` is a folder of the same file system to find out about that order in.
+    a copy lists them in the same order.
     """
 
-    def __init__(self, place: bytes, max_entries: int) -> None:
+    def __init__(self, max_entries: int, *, newest_first: bool) -> None:
         self.most_names = max_entries + 1
-        before = os.stat(place)
-        trial = os.path.join(place, b'.rlvr-' + os.urandom(8).hex().encode())
-        os.mkdir(trial)
-        for name in (b'1', b'2'):
-            os.mkdir(os.path.join(trial, name))
-        self.newest_first = os.listdir(trial) == [b'2', b'1']
-        for made in (os.path.join(trial, b'1'), os.path.join(trial, b'2'), trial):
-            os.rmdir(made)
-        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.newest_first = newest_first
+
+
+def lists_newest_first(place: str) -> bool:
+    """Whether a file system lists the newest name of a folder first; found out in a folder of it that is at rest."""
+    trial = os.path.join(place, '.rlvr-order')
+    made = [trial, os.path.join(trial, '1'), os.path.join(trial, '2')]
+    for folder in made:
+        os.mkdir(folder)
+    order = os.listdir(trial)
+    for folder in reversed(made):
+        os.rmdir(folder)
+    return order == ['2', '1']
 
 
 def read_tree(root: str, max_entries: int, *, exactly: Exactly | None = None) -> Iterator[list[bytes]]:
