@@ -139,9 +139,8 @@ def reserve(folder: str, name: str) -> None:
 def write(folder: str, name: str, text: str) -> None:
     """Write a small file whole or not at all, in the room that was reserved for it."""
     path = os.path.join(folder, name)
-    reserved = os.path.exists(path + '.tmp')
-    with open(path + '.tmp', 'r+' if reserved else 'w', encoding='utf-8') as file:
-        file.write(text.ljust(ROOM - 1) + '\n' if reserved else text + '\n')
+    with open(path + '.tmp', 'r+', encoding='utf-8') as file:
+        file.write(text.ljust(ROOM - 1) + '\n')
     os.replace(path + '.tmp', path)
 
 
