@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nicegui.testing import User
@@ -13,7 +14,7 @@ from stand_in import ended
 
 from studio.documents.samples import load_tutorial
 from studio.launchers import LocalLauncher
-from studio.runs.views import RunView
+from studio.runs.views import Bars, RunView
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout
@@ -205,6 +206,26 @@ def test_a_range_of_a_long_run_is_read_finer_and_forgotten_with_the_zoom(studio:
     assert lines is not None and lines['entropy'][0] == list(range(1, 13))
     reader.last_step = 100_000
     assert reader.look_at(View(mode='full', smooth=False)) and reader.window is None
+
+
+def test_a_range_named_while_the_first_look_is_under_way_is_read_finer(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A page that is reloaded while zoomed says its range as soon as it stands, which may be in the middle of a look.
+    run = run_named(studio, HOSTILE)
+    reader = Reader(studio, run.id)
+    bars, firsts = studio.runs.bars, []
+
+    def zoomed_meanwhile(run_id: str, *args: Any, **limits: Any) -> Bars:
+        firsts.append(limits.get('first'))
+        reader.look_at(View(mode='free', smooth=False, range=(3.2, 8.9)))
+        return bars(run_id, *args, **limits)
+
+    monkeypatch.setattr(studio.runs, 'bars', zoomed_meanwhile)
+    assert reader.read().lines is not None
+    assert reader.read().lines is not None, 'the history is read again, with the range'
+    assert reader.read().lines is None, 'and once'
+    assert firsts == [None, 3]
 
 
 def test_silence_is_said_first(studio: Studio) -> None:

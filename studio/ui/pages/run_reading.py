@@ -152,10 +152,12 @@ class Reader:
         if view.mode == 'free' and view.range is not None:
             low, high = sorted(view.range)
             window = (max(0, math.floor(low)), max(1, math.ceil(high)))
-        if window == self.window or self.last_step <= RAW_STEPS:
-            self.window = window
+        if window == self.window:
             return False
-        self.window, self.reload = window, True
+        self.window = window
+        if 0 <= self.last_step <= RAW_STEPS:  # every point is drawn
+            return False
+        self.reload = True  # before anything is known too: the first look may be under way, without this window
         return True
 
     def page_heat(self, page: int, search: str | None = None) -> HeatView | None:
@@ -167,10 +169,11 @@ class Reader:
 
     def _history(self) -> tuple[dict[str, Line], Bars]:
         runs, names = self.studio.runs, (*LINES, *self.others)
+        window = self.window  # the browser may name another while this reads
         lines = runs.lines(self.run_id, names, buckets=BUCKETS)
-        if self.window is None:
+        if window is None:
             return lines, runs.bars(self.run_id, TOTALS, PHASES)
-        low, high = self.window
+        low, high = window
         finer = runs.lines(self.run_id, names, first=low, last=high, buckets=BUCKETS)
         for name, line in finer.items():
             whole = lines.get(name, ([], []))
