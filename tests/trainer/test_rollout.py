@@ -10,6 +10,7 @@ from trainer.engines.base import Generation, TurnStream
 from trainer.models import STARTER
 from trainer.policy import load_tokenizer
 from trainer.recording import Rollout
+from trainer.rollout import play as rollout_play
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player, Stopped, record
@@ -218,6 +219,34 @@ def test_equal_final_workspaces_of_a_batch_have_one_verdict(chat: Chat, home: Pa
     assert one.verdict is equal.verdict
     assert one.verdict is not later.verdict
     assert one.environment.changes == equal.environment.changes != ()
+
+
+@pytest.mark.parametrize('share_calls', [False, True])
+def test_a_large_batch_is_played_in_waves(
+    chat: Chat, home: Path, monkeypatch: pytest.MonkeyPatch, share_calls: bool
+) -> None:
+    """However many attempts a step takes, only so many sandboxes live; order and verdicts are as ever."""
+    monkeypatch.setattr(rollout_play, 'AT_ONCE', 3)
+    alive: set[TfcodeEnv] = set()
+    counts = []
+
+    class Counted(TfcodeEnv):
+        def reset(self, *args: object, **others: object) -> None:
+            super().reset(*args, **others)  # type: ignore[arg-type]
+            alive.add(self)
+            counts.append(len(alive))
+
+        def _close(self) -> None:
+            super()._close()
+            alive.discard(self)
+
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE, DONE]), limits, lambda: Counted(home, 'bubblewrap'))
+    episodes = player.play([task(), task('false')] * 4, share_calls=share_calls)
+    player.close()
+    assert [episode.verdict.solved for episode in episodes] == [True, False] * 4
+    assert max(counts) == 3 and len(counts) == 8 and not alive
+    assert all(seconds >= 0 for seconds in player.seconds.values()) and player.seconds['generate'] > 0
 
 
 def test_a_stop_gives_the_batch_up(chat: Chat, home: Path) -> None:

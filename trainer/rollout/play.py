@@ -31,8 +31,10 @@ from trainer.verdict import Verdict
 MIN_TURN_TOKENS: Final = 8
 """An answer that leaves less room than this for the next turn does not fit."""
 WAIT_S: Final = 0.2
-THREADS: Final = 256
-"""Tools of as many episodes may wait at once; what computes is bounded where it runs."""
+AT_ONCE: Final = 256
+"""Episodes played at once, each with a sandbox and a thread its tools may wait in; what computes is bounded where it
+runs. A larger batch is played in waves: sandboxes, open files and the engine's caches stay bounded.
+"""
 CHECKS: Final = max(8, 4 * (os.cpu_count() or 1))
 """Checks at once; each has a copy of its workspace on the host's disk."""
 
@@ -101,7 +103,7 @@ class Player:
         self._engine = engine
         self._limits = limits
         self._environment = environment
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix='episode')
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix='episode')
         self._checks = ThreadPoolExecutor(CHECKS, thread_name_prefix='check')
         self.seconds: dict[str, float] = {}
         """Wall-clock seconds of the last batch by phase: generate, tools (waited for), check (waited for)."""
@@ -121,6 +123,11 @@ class Player:
         no longer independent, so what measures a success rate does without. Raises ``Stopped``, with every sandbox
         closed, when ``stop`` says so between two turns.
         """
+        self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
+        waves = (tasks[start : start + AT_ONCE] for start in range(0, len(tasks), AT_ONCE))
+        return [episode for wave in waves for episode in self._play_wave(wave, stop, share_calls)]
+
+    def _play_wave(self, tasks: Sequence[TaskFile], stop: Callable[[], bool], share_calls: bool) -> list[Episode]:
         texts = dict.fromkeys(task.task_spec.prompt for task in tasks)
         prompts = {text: self._chat.prompt_ids(text) for text in texts}
         episodes = [Episode(task, list(prompts[task.task_spec.prompt]), self._environment()) for task in tasks]
@@ -129,7 +136,6 @@ class Player:
         calls = SharedCalls(first_history(task.task_spec) for task in tasks) if share_calls else None
         for episode in episodes:
             episode.environment.verdicts, episode.environment.calls = verdicts, calls
-        self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
         seed = int(torch.randint(2**62, ()).item())
         try:
             for episode in episodes:
