@@ -15,6 +15,7 @@ from studio.calibrations.rows import count, keep_subject, new_subject
 from studio.services import Studio
 from studio.store.tables import CalibrationJobTable
 from studio.ui import layout
+from studio.ui.components.elements import Text
 from studio.ui.components.tiers import rate_cell
 from studio.ui.pages import PAGES
 from trainer.calibration_messages import Counted
@@ -66,10 +67,13 @@ async def test_the_plan_forecasts_or_says_that_it_cannot(user: User, studio: Stu
     ids = [studio.documents.create(task(number), status='published').id for number in range(3)]
     await user.open('/train')
     await user.should_see('No forecast: this model has attempted none of the tasks.')
+    assert len(user.find('Calibrate', kind=Text).elements) == 1, 'offered once, where the forecast is missed'
     measure(studio, {ids[0]: (1.0, 0.0), ids[1]: (0.0,) * 8})
     await user.open('/train')
     await user.should_see('from 2 to 8 attempts a task with Starter')
     await user.should_see('1 too hard')
+    await user.should_see('Calibrate again')
+    await user.should_not_see('Calibrate these')
     await user.should_see('1 not calibrated')
     await user.should_see('1 task not calibrated: the forecast leaves it out.')
     await user.should_see('Most groups would teach nothing.')

@@ -94,9 +94,10 @@ class Signal:
             for tier, word in TIERS.items():
                 if count := self._forecast.tiers.get(tier, 0):
                     tier_badge(tier, f'{count:,} {word.lower() if tier != "unknown" else "not calibrated"}')
-            spacer()
-            if self._rows and self._forecast.tiers:
-                Button('Calibrate these', icon='target', kind='xs', on_click=lambda: self._calibrate(self._ids))
+            if self._forecast.known:  # else the plan, where the forecast is missed, offers the first one
+                spacer()
+                again = Button('Calibrate again', icon='target', kind='xs', on_click=lambda: self._calibrate(self._ids))
+                again.props['title'] = 'Attempts add up: the rates of all these tasks get more certain'
 
     @property
     def _ids(self) -> list[str]:
