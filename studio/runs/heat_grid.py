@@ -6,6 +6,7 @@ the newest group of the column is the one that opens.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -70,6 +71,7 @@ class HeatGrid:
     """All groups of a run. ``add`` may run in another thread than the readers; numbers only grow."""
 
     def __init__(self, titles: Mapping[str, str]) -> None:
+        self._lock = threading.Lock()
         self._titles = dict(titles)
         self._cells: dict[str, dict[int, Cell]] = {}
         self._order: dict[str, int] = {}
@@ -79,6 +81,53 @@ class HeatGrid:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Count new attempts in."""
+        with self._lock:
+            self._add(rows)
+
+    def title(self, task: str) -> str:
+        """The title of a task."""
+        return self._titles.get(task, '') or task
+
+    @property
+    def width(self) -> int:
+        """Steps in a column."""
+        return max(1, -(-(self.last - self.first + 1) // MAX_COLUMNS))
+
+    def view(self, page: int = 0, search: str = '') -> HeatView:
+        """A page of the tasks whose titles have all these words."""
+        with self._lock:
+            return self._view(page, search)
+
+    def newest(self, task: str, column: int) -> int | None:
+        """The newest step of a task in a column that has a group."""
+        start = self.first + column * self.width
+        known = self._cells.get(task, {})
+        return next((step for step in reversed(range(start, start + self.width)) if step in known), None)
+
+    def describe(self, task: str, column: int) -> str:
+        """Say a cell in words."""
+        first, width = self.first, self.width
+        start, end = first + column * width, first + (column + 1) * width - 1
+        where = f'Step {start}' if start == end else f'Steps {start} to {min(end, self.last)}'
+        known = self._cells.get(task, {})
+        steps = [step for step in range(start, end + 1) if step in known]
+        if not steps:
+            return f'{where}: {self.title(task)}, not drawn'
+        cell = _merged(known[step] for step in steps)
+        score = 'nothing scored' if cell.mean is None else f'mean reward {cell.mean:.2f}'
+        errors = f', {cell.errors} not scored' if cell.errors else ''
+        opens = '' if start == end else f'. Opens step {steps[-1]}'
+        return f'{where}: {self.title(task)}, {score} of {cell.n} attempts{errors}{opens}'
+
+    def recent(self, count: int) -> dict[str, list[float | None]]:
+        """Means of the newest groups of each task by title, oldest first."""
+        with self._lock:
+            return {
+                self.title(task): [cell.mean for _, cell in sorted(cells.items())[-count:]]
+                for task, cells in self._cells.items()
+            }
+
+    def _add(self, rows: Sequence[Row]) -> None:
         for task, step, cell in rows:
             known = self._cells.setdefault(task, {})
             known[step] = known[step].plus(cell) if step in known else cell
@@ -92,17 +141,7 @@ class HeatGrid:
         for task in sorted(fresh, key=lambda task: (-_success(self._newest(task)), self.title(task))):
             self._order[task] = len(self._order)
 
-    def title(self, task: str) -> str:
-        """The title of a task."""
-        return self._titles.get(task, '') or task
-
-    @property
-    def width(self) -> int:
-        """Steps in a column."""
-        return max(1, -(-(self.last - self.first + 1) // MAX_COLUMNS))
-
-    def view(self, page: int = 0, search: str = '') -> HeatView:
-        """A page of the tasks whose titles have all these words."""
+    def _view(self, page: int, search: str) -> HeatView:
         words = search.casefold().split()
         found = [task for task in self._order if all(word in self.title(task).casefold() for word in words)]
         pages = max(1, -(-len(found) // ROWS))
@@ -127,33 +166,6 @@ class HeatGrid:
             found=len(found),
             total=len(self._order),
         )
-
-    def newest(self, task: str, column: int) -> int | None:
-        """The newest step of a task in a column that has a group."""
-        start = self.first + column * self.width
-        known = self._cells.get(task, {})
-        return next((step for step in reversed(range(start, start + self.width)) if step in known), None)
-
-    def describe(self, task: str, column: int) -> str:
-        """Say a cell in words."""
-        start, end = self.first + column * self.width, self.first + (column + 1) * self.width - 1
-        where = f'Step {start}' if start == end else f'Steps {start} to {min(end, self.last)}'
-        step = self.newest(task, column)
-        if step is None:
-            return f'{where}: {self.title(task)}, not drawn'
-        known = self._cells[task]
-        cell = _merged(known[at] for at in range(start, end + 1) if at in known)
-        score = 'nothing scored' if cell.mean is None else f'mean reward {cell.mean:.2f}'
-        errors = f', {cell.errors} not scored' if cell.errors else ''
-        opens = '' if start == end else f'. Opens step {step}'
-        return f'{where}: {self.title(task)}, {score} of {cell.n} attempts{errors}{opens}'
-
-    def recent(self, count: int) -> dict[str, list[float | None]]:
-        """Means of the newest groups of each task by title, oldest first."""
-        return {
-            self.title(task): [cell.mean for _, cell in sorted(cells.items())[-count:]]
-            for task, cells in self._cells.items()
-        }
 
     def _letters(self, task: str, width: int, blank: str) -> str:
         by_column: dict[int, list[Cell]] = {}

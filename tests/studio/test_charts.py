@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -170,3 +172,30 @@ def test_what_a_terminal_would_obey_is_seen():
 def test_bars_say_their_numbers_and_cope_with_nothing_measured():
     drawn = bars_svg(Share(0.5, 0.2, 0.8, 4, 8), None)
     assert 'aria-label="before 4 of 8"' in drawn and 'no data' in drawn
+
+
+def test_a_page_of_the_heatmap_may_be_turned_while_new_groups_are_counted_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid, counted, failed = HeatGrid({}), [], []
+
+    def count_in() -> None:
+        for step in range(400):
+            grid.add([Row(task, step, Cell(1.0, 1, 1, 0)) for task in ('one', f'task {step % 40}')])
+            counted.append(step)
+
+    writer = threading.Thread(target=count_in)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writer.start()
+        while writer.is_alive():
+            try:
+                view = grid.view()
+                assert all(len(cells) == view.used for cells in view.cells)
+                grid.recent(3)
+            except (RuntimeError, LookupError) as error:
+                failed.append(error)
+    finally:
+        sys.setswitchinterval(before)
+        writer.join()
+    assert not failed and len(counted) == 400
+    assert grid.view().last == 399
