@@ -208,6 +208,21 @@ def test_longer_conversations_get_a_server_that_takes_them(server, base, tokeniz
         generate(engine, [[1] * 5000], [100], temperature=0)
 
 
+def test_a_conversation_that_grows_out_of_the_server_ends_by_its_limit(server, base, tokenizer) -> None:  # type: ignore[no-untyped-def]
+    """What a model says ends no run: only a prompt that does not fit does."""
+    engine = VllmEngine(server, base, tokenizer, lora_rank=16)
+    with engine.open(2, temperature=0, seed=1) as stream:
+        turns = {}
+        stream.extend(0, [1] * 4000, 500)
+        while stream.asked:
+            turns.update(stream.advance())
+        stream.extend(0, [1] * 96, 400)
+        stream.extend(1, [1] * 10, 5)
+        while stream.asked:
+            turns.update(stream.advance())
+    assert turns == {0: Generation([], finished=False), 1: Generation([11, 12, 13, 14, 15], finished=False)}
+
+
 @pytest.mark.parametrize(
     ('failure', 'words'),
     [

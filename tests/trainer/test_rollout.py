@@ -5,16 +5,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from trainer.engines.base import Generation, TurnStream
 from trainer.models import STARTER
 from trainer.policy import load_tokenizer
-from trainer.recording import Rollout
+from trainer.recording import Change, Rollout
 from trainer.rollout import play as rollout_play
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player, Stopped, record
+from trainer.rollout.shared import SharedPlayer
 from trainer.task import TaskFile, parse_task
+from trainer.team import Team
+from trainer.verdict import Verdict
 
 DONE = 'Done.'
 
@@ -37,6 +41,22 @@ class ScriptedEngine:
         if text.endswith('…'):
             return Generation(ids[:limit], finished=False)
         return Generation([*ids, self._tokenizer.eos_token_id], finished=True)
+
+
+class NoSandbox(TfcodeEnv):
+    """An environment that does nothing."""
+
+    def __init__(self) -> None:
+        self.changes: tuple[Change, ...] = ()
+
+    def reset(self, task_spec: object, **_: object) -> None:
+        pass
+
+    def _grade(self) -> Verdict:
+        return Verdict.scored(0.0)
+
+    def _close(self) -> None:
+        pass
 
 
 class Script:
@@ -188,6 +208,19 @@ def test_what_is_not_the_models_fault_has_no_reward(play, fields) -> None:  # ty
     assert rollout.verdict.reward is None
 
 
+def test_an_episode_ends_when_its_sandbox_is_gone(play) -> None:  # type: ignore[no-untyped-def]
+    """No model can earn anything from then on, so it writes no more turns."""
+    rollout = play([WRITE, WRITE, DONE], given=task(setup_commands=['exit 3']))
+    assert (rollout.ending, len(rollout.turns)) == ('error', 1)
+    assert 'setup command 1 failed' in rollout.verdict.reason
+
+
+def test_a_turn_for_which_there_was_no_room_ends_its_episode(play) -> None:  # type: ignore[no-untyped-def]
+    rollout = play([WRITE, '…'])
+    assert (rollout.ending, rollout.verdict.reward) == ('token_budget', 1.0)
+    assert not rollout.turns[1].unreadable
+
+
 def test_episodes_see_nothing_of_each_other(chat: Chat, home: Path) -> None:
     """Case D6: the same tasks twice with the same player; each workspace starts empty."""
     limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
@@ -247,6 +280,44 @@ def test_a_large_batch_is_played_in_waves(
     assert [episode.verdict.solved for episode in episodes] == [True, False] * 4
     assert max(counts) == 3 and len(counts) == 8 and not alive
     assert all(seconds >= 0 for seconds in player.seconds.values()) and player.seconds['generate'] > 0
+
+
+def test_no_two_batches_of_a_team_have_the_same_seed(chat: Chat, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process may begin with the same random state, and one may have more waves than another."""
+    monkeypatch.setattr(rollout_play, 'AT_ONCE', 2)
+    seeds: list[int] = []
+
+    class Seeded(ScriptedEngine):
+        @contextmanager
+        def open(self, rows: int, *, temperature: float, seed: int) -> Iterator[TurnStream]:
+            seeds.append(seed)
+            with super().open(rows, temperature=temperature, seed=seed) as stream:
+                yield stream
+
+    class Alone(Team):
+        def gather(self, value: object) -> list[object]:  # type: ignore[override]
+            return [value]
+
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    for rank in range(2):
+        torch.manual_seed(1)
+        engine = Seeded(chat.tokenizer, [DONE])
+        player = SharedPlayer(chat, engine, limits, NoSandbox, team=Alone(rank, 2))
+        for _ in range(3):
+            player.play([task()] * 5)
+        player.close()
+    assert len(seeds) == len(set(seeds)) == 3 * (1 + 2)
+    # One process alone draws as a player without a team does.
+    alone = []
+    for player in (
+        SharedPlayer(chat, engine, limits, NoSandbox, team=Team()),
+        Player(chat, engine, limits, NoSandbox),
+    ):
+        torch.manual_seed(1)
+        player.play([task()])
+        player.close()
+        alone.append(seeds[-1])
+    assert alone[0] == alone[1]
 
 
 def test_a_stop_gives_the_batch_up(chat: Chat, home: Path) -> None:

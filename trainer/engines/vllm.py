@@ -56,6 +56,7 @@ class _Completions:
         self._seeds = [random.Random(f'{seed}/{row}') for row in range(rows)]
         self._waiting: list[tuple[int, Sequence[int], int]] = []
         self._running = 0
+        self._begun: set[int] = set()
         self._answers: SimpleQueue[tuple[int, Generation | GenerationError]] = SimpleQueue()
         self._pool = ThreadPoolExecutor(min(rows, CONNECTIONS), thread_name_prefix='vllm')
         self._client = engine.server.client()
@@ -92,18 +93,25 @@ class _Completions:
             self._client = server.client()
             self._name = server.publish(self._engine.model)
         for row, ids, limit in self._waiting:
-            self._pool.submit(self._ask, row, self._body(row, ids, limit))
+            room = server.max_length - len(ids)
+            if room > 0:
+                self._pool.submit(self._ask, row, self._body(row, ids, min(limit, room)))
+            elif row in self._begun:
+                # It grew to what the server takes: a turn of no tokens that its limit ended.
+                self._answers.put((row, Generation([], finished=False)))
+            else:
+                raise GenerationError(
+                    f'A prompt of {len(ids)} tokens does not fit into vLLM, which takes {server.max_length}'
+                )
+            self._begun.add(row)
         self._running += len(self._waiting)
         self._waiting.clear()
 
     def _body(self, row: int, ids: Sequence[int], limit: int) -> dict[str, Any]:
-        room = self._engine.server.max_length - len(ids)
-        if room < 1:
-            raise GenerationError(f'A conversation of {len(ids)} tokens does not fit into vLLM')
         return {
             'model': self._name,
             'prompt': list(ids),
-            'max_tokens': min(limit, room),
+            'max_tokens': limit,
             'temperature': self._temperature,
             'seed': self._seeds[row].getrandbits(62),
             'stop_token_ids': sorted(self._engine.ends),

@@ -125,6 +125,8 @@ class Chat:
 
     def parse(self, ids: Sequence[int], prefix: Sequence[int]) -> ParsedTurn:
         """Read a turn back; ``prefix`` is everything before it."""
+        if not ids:  # there was no room for a token
+            return ParsedTurn(text='')
         text = self.tokenizer.decode(ids, skip_special_tokens=True)
         try:
             parsed = parse_response(self.tokenizer, list(ids), prefix=list(prefix), tools=self._tools)

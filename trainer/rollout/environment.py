@@ -33,6 +33,8 @@ class TfcodeEnv:
     never a 0.
     """
 
+    broken: str = ''
+    """What broke its sandbox, if anything did: nothing that the model does from then on can earn a reward."""
     workspace: str = ''
     """The name its final workspace is kept by, known once the episode is graded; empty where none is."""
     verdicts: SharedVerdicts | None = None
@@ -57,7 +59,6 @@ class TfcodeEnv:
         """Its sandbox; after a call that another attempt ran, what that left."""
         self._history: bytes | None = None
         """What it has been told, as long as it shares calls."""
-        self._broken: str = ''
         self._verdict: Verdict | None = None
         self.changes: tuple[Change, ...] = ()
         """What the episode changed, known once it is graded."""
@@ -65,14 +66,14 @@ class TfcodeEnv:
     def reset(self, task_spec: str | TaskSpec, **_: object) -> None:
         """Start an episode in a fresh sandbox: setup files written, setup commands run."""
         self._close()
-        self._broken, self._verdict, self.changes, self.workspace = '', None, (), ''
+        self.broken, self._verdict, self.changes, self.workspace = '', None, (), ''
         self._spec = task_spec if isinstance(task_spec, TaskSpec) else TaskSpec.model_validate_json(task_spec)
         self._open = True
         self._history = first_history(self._spec) if self.calls is not None else None
         try:
             self._answered(SETUP, self._set_up)
         except Exception as error:
-            self._broken = _said(error)
+            self.broken = _said(error)
             self._close()
 
     def run_command(self, command: str) -> str:
@@ -123,7 +124,7 @@ class TfcodeEnv:
         try:
             return self._answered(spelled(name, args), lambda: call_tool(self._sandbox(), name, args))
         except Exception as error:
-            self._broken = _said(error)
+            self.broken = _said(error)
             self._close()
             return ToolResult(text='error: the sandbox is not available', ok=False)
 
@@ -140,7 +141,7 @@ class TfcodeEnv:
 
     def _check(self) -> Verdict:
         if self._spec is None or self._at is None:
-            return Verdict.not_scored(self._broken or 'the episode never started')
+            return Verdict.not_scored(self.broken or 'the episode never started')
         spec = self._spec
         with ExitStack() as stack:
             final = stack.enter_context(final_workspace(self._at))

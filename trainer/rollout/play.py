@@ -136,7 +136,7 @@ class Player:
         calls = SharedCalls(first_history(task.task_spec) for task in tasks) if share_calls else None
         for episode in episodes:
             episode.environment.verdicts, episode.environment.calls = verdicts, calls
-        seed = int(torch.randint(2**62, ()).item())
+        seed = self._seed()
         try:
             for episode in episodes:
                 episode.started = self._pool.submit(self._start, episode)
@@ -149,6 +149,9 @@ class Player:
             raise
         self._wait_for_checks(episodes)
         return episodes
+
+    def _seed(self) -> int:
+        return int(torch.randint(2**62, ()).item())
 
     def _give_up(self, episodes: Sequence[Episode]) -> None:
         for episode in episodes:
@@ -254,7 +257,9 @@ class Player:
         records = tuple(one.model_copy(update={'result': self._chat.cut(one.result, budget)}) for one in records)
         episode.calls += len(records)
         if episode.ending is None:
-            if len(records) < len(turn.calls):
+            if episode.environment.broken:
+                episode.ending = 'error'
+            elif len(records) < len(turn.calls):
                 episode.ending = 'tool_budget'
             else:
                 ids = self._chat.answer_ids([(record.name, record.result) for record in records])
@@ -310,7 +315,7 @@ def record(episode: Episode, *, step: int, stage: str, group: int, index: int, a
         index=index,
         prompt=episode.task.task_spec.prompt,
         turns=tuple(episode.turns),
-        ending='error' if verdict.outcome == 'error' and not episode.turns else episode.ending,
+        ending=episode.ending,
         verdict=verdict,
         tokens=episode.tokens,
         advantage=advantage,

@@ -50,8 +50,6 @@ class SharedPlayer(Player):
         if self._team.size == 1:
             return super().play(tasks, stop=stop, share_calls=share_calls)
         mine = self._team.share(tasks)
-        # Processes may hold the same random state: each takes a seed of its own from it.
-        torch.randint(2**62, (self._team.rank,))
         played: list[Played] | None = []
         self.seconds = {}
         try:
@@ -68,6 +66,10 @@ class SharedPlayer(Player):
                 raise Stopped
             episodes += [self._unpacked(*one) for one in share]
         return episodes
+
+    def _seed(self) -> int:
+        # Processes may hold the same random state, and need not play as many batches: each has every n-th seed of it.
+        return int(torch.randint(2**62, (self._team.size,))[self._team.rank].item())
 
     def _packed(self, episode: Episode) -> Played:
         assert episode.checked is not None
