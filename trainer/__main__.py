@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from typing import Final
 from trainer import processes
 from trainer.errors import RlvrError
 from trainer.events import FINAL_STATES, RunState, last_state
-from trainer.journal import Journal, SilentJournal
+from trainer.journal import Journal, SilentJournal, print_exception
 from trainer.runfolder import Claim, Exit, RunFolder
 
 EXIT_FINISHED: Final = 0
@@ -75,7 +74,7 @@ def _run(folder: RunFolder, number: int = 0) -> int:
 
             ending = run_stages(folder, journal)
         except RlvrError as error:
-            traceback.print_exc()
+            print_exception()
             if error.hint:
                 journal.notice(error.hint, level='error')
             journal.state('failed', error.message)
@@ -83,7 +82,7 @@ def _run(folder: RunFolder, number: int = 0) -> int:
             return EXIT_FAILED
         except Exception as error:
             # The boundary of the program: whatever it was, the run page must say so.
-            traceback.print_exc()
+            print_exception()
             reason = f'{type(error).__name__}: {error}'[:500]
             journal.state('failed', processes.cause(folder, reason))
             processes.write_failure(folder, number, reason)

@@ -153,15 +153,19 @@ def replayed(
     isolation: Isolation,
     environment: PythonEnvironment,
     workers: int = 4,
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Demonstration], list[str]]:
     """Replay the reference and alternative solutions of tasks; return the chats and what was left out, in words.
 
-    A solution that does not earn everything any more teaches the wrong thing: it is left out.
+    A solution that does not earn everything any more teaches the wrong thing: it is left out. When ``stop`` says so,
+    those that have not begun are not replayed.
     """
     shown = [(task, solution) for task in tasks for solution in task.solutions if solution.kind in SHOWN_KINDS]
 
-    def replay(item: tuple[TaskFile, Solution]) -> Demonstration | str:
+    def replay(item: tuple[TaskFile, Solution]) -> Demonstration | str | None:
         task, solution = item
+        if stop():
+            return None
         steps = _calls(solution)
         made = attempt(task.task_spec, steps, home=home, isolation=isolation, environment=environment)
         if not made.verdict.solved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import shutil
 import time
 from collections import Counter, deque
@@ -14,17 +15,18 @@ from pydantic import Field
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from trainer import trackers
 from trainer.checkpoints import Checkpoint, whole_folder
+from trainer.errors import RunFolderError
 from trainer.events import Metrics, Progress, finite
 from trainer.held_out import HeldOut, Measured, best, since_improvement
+from trainer.journal import print_exception, print_line
 from trainer.policy import save_weights, without_warnings
 from trainer.preparation import Run
 from trainer.recording import Rollout
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.metrics import advantages, step_metrics
 from trainer.rollout.play import Episode, Player, Stopped, record
-from trainer.saving import STANDING, Saver
+from trainer.saving import STANDING, Saver, said
 from trainer.schedule import Outcomes, order, teaches
 from trainer.statistics import wilson
 from trainer.steps import Steps
@@ -49,6 +51,7 @@ class Standing(Document):
     measured: tuple[Measured, ...] = ()
     errors: tuple[tuple[int, int], ...] = ()
     outcomes: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    tasks: str = Field(default='', description='Digest of the tasks: the step is a place in their order.')
 
 
 class GrpoRun:
@@ -62,6 +65,12 @@ class GrpoRun:
         self._values: dict[str, float] = {}
         self._seconds: Counter[str] = Counter()
         standing = _standing(loaded)
+        self._digest = _digest(run.tasks)
+        if loaded is not None and standing.tasks not in ('', self._digest):
+            raise RunFolderError(
+                f'The tasks in {run.folder.manifest.name} are not those of checkpoint {loaded.path.name}',
+                hint='Put them back, or make a new run for other tasks.',
+            )
         self._errors: deque[tuple[int, int]] = deque(standing.errors, maxlen=ERROR_WINDOW)
         self._outcomes = Outcomes(standing.outcomes)
         if loaded is not None:
@@ -79,7 +88,7 @@ class GrpoRun:
         if self.steps >= self._run.plan.steps:
             return
         settings, journal = self._run.config.settings, self._run.journal
-        saver = Saver(
+        saver = self._saver = Saver(
             journal,
             journal.folder.checkpoints,
             every=settings.save_every,
@@ -98,7 +107,6 @@ class GrpoRun:
                 callbacks=[Steps(self._ended), saver],
             )
             trainer.remove_callback(PrinterCallback)
-            trackers.connect(trainer, self._run, self._row)
             saver.trainer = trainer
             self._policy = trainer.model
             self._player: Player = self._run.player(trainer.model)
@@ -113,7 +121,10 @@ class GrpoRun:
     @property
     def _standing(self) -> Standing:
         return Standing(
-            measured=self._held_out.measured, errors=tuple(self._errors), outcomes=dict(self._outcomes.last)
+            measured=self._held_out.measured,
+            errors=tuple(self._errors),
+            outcomes=dict(self._outcomes.last),
+            tasks=self._digest,
         )
 
     def _arguments(self) -> GRPOConfig:
@@ -142,7 +153,7 @@ class GrpoRun:
             gradient_checkpointing=hardware.device == 'cuda',
             logging_steps=1,
             save_strategy='no',
-            **trackers.arguments(run, 'training'),
+            report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
             dataloader_pin_memory=hardware.device == 'cuda',
@@ -249,7 +260,7 @@ class GrpoRun:
         reward = self._values.get('rewards/TfcodeEnv/mean')
         shown = 'no reward' if reward is None else f'reward {reward:.3f}'
         if self._run.team.writes:
-            print(f'step {step}/{total}  {shown}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
+            print_line(f'step {step}/{total}  {shown}  {durations[-1]:.1f} s')
         eta = (total - step) * sum(durations) / len(durations) if durations else None
         journal.write(Progress(step=step, total=total, eta_s=round(eta, 1) if eta else None))
 
@@ -265,44 +276,62 @@ class GrpoRun:
         elif reason := _too_many_errors(self._errors, self._run.config.settings.max_error_share):
             self._end(reason, failed=True)
         elif self.steps < self._run.plan.steps:
-            self._measure()
-            if reason := self._nothing_to_gain():
+            measured = self._measure()
+            if reason := self._nothing_to_gain(measured):
                 self._end(reason)
         return bool(self.stop_reason)
 
     def _end(self, reason: str, *, stopped: bool = False, failed: bool = False) -> None:
         self.stop_reason, self.stopped, self.failed = reason, stopped, failed
 
-    def _measure(self) -> None:
-        """Measure held-out success where it is time to, and keep the adapter where it is the best so far."""
+    def _measure(self) -> bool:
+        """Measure held-out success where it is time to, and keep the best adapter; whether it was measured."""
         every = self._run.config.settings.eval_every
         if not every or self.steps % every or not self._held_out.wanted:
-            return
-        self._held_out.measure(self._player, 'during', self.steps)
+            return False
+        result = self._held_out.measure(self._player, 'during', self.steps)
         self._run.journal.state('training')
         top = best(self._held_out.measured)
         if top is not None and top.step == self.steps and self._run.team.writes:
-            folder = self._run.folder.best(self.steps)
+            self._keep_best()
+        return result is not None
+
+    def _keep_best(self) -> None:
+        """Keep the adapter of this step, and the best one up to the last checkpoint: the run may go on from there."""
+        folder = self._run.folder.best(self.steps)
+        try:
             with whole_folder(folder) as partial:
                 save_weights(self._policy, partial)
-            for other in folder.parent.iterdir():
-                if other != folder:
-                    shutil.rmtree(other)
+        except Exception as error:
+            # As with a checkpoint: libraries name a full disk in many ways, and the run can do without.
+            print_exception()
+            self._run.journal.notice(
+                f'The adapter of step {self.steps}, the best so far, could not be kept: {said(error)}', level='warning'
+            )
+            return
+        sure = best([one for one in self._held_out.measured if one.step <= self._saver.saved])
+        kept = {folder, self._run.folder.best(sure.step)} if sure is not None else {folder}
+        for other in set(folder.parent.iterdir()) - kept:
+            shutil.rmtree(other)
 
-    def _nothing_to_gain(self) -> str:
+    def _nothing_to_gain(self, measured: bool) -> str:
         """Why more steps would bring nothing, where early stopping is wanted."""
         patience = self._run.config.settings.early_stop
         if not patience:
             return ''
         if self._outcomes.all_solved(self._tasks):
             return 'ended early: the last attempts at every task all succeeded'
-        if self._held_out.measured and since_improvement(self._held_out.measured) >= patience:
+        if measured and since_improvement(self._held_out.measured) >= patience:
             return f'ended early: held-out success has not improved for {patience} evaluations'
         return ''
 
 
 def _standing(loaded: Checkpoint | None) -> Standing:
     return Standing.model_validate_json((loaded.path / STANDING).read_bytes()) if loaded else Standing()
+
+
+def _digest(tasks: Sequence[TaskFile]) -> str:
+    return hashlib.sha256('\n'.join(f'{task.task_spec.hash} {task.id}' for task in tasks).encode()).hexdigest()
 
 
 def _rewards(group: Group) -> list[float | None]:

@@ -106,8 +106,12 @@ class HeldOut:
         if not self._writes:
             return
         path = self._path(result.stage, result.step)
-        path.parent.mkdir(exist_ok=True)
-        write_json(path, result.model_dump(mode='json'))
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, result.model_dump(mode='json'))
+        except OSError as error:
+            self._journal.notice(f'{path.name} could not be written: {error.strerror}', level='warning')
+            return
         self._journal.artifact('evaluation', str(path.relative_to(self._journal.folder.path)))
 
     def _path(self, stage: str, step: int) -> Path:

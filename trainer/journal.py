@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
+import traceback
+from contextlib import suppress
 from typing import Literal, Self
 
 from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, Resumed, RolloutEvent, RunState, State
@@ -47,9 +48,9 @@ class Journal:
             try:
                 file.close()
             except OSError as error:
-                print(f'What was written last may be lost: {error}', file=sys.stderr)  # noqa: T201
+                print_line(f'What was written last may be lost: {error}')
         if lost := self._events.waiting:
-            print(f'{lost} events could not be written', file=sys.stderr)  # noqa: T201
+            print_line(f'{lost} events could not be written')
 
     @property
     def stop_requested(self) -> bool:
@@ -117,6 +118,18 @@ class Journal:
     def _heartbeat(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):
             self.write(Heartbeat())
+
+
+def print_line(text: str) -> None:
+    """Print a line for trainer.log; one that cannot be written (the disk is full) is left out and ends nothing."""
+    with suppress(OSError):
+        print(text, flush=True)  # noqa: T201
+
+
+def print_exception() -> None:
+    """Print where the exception being handled comes from; likewise."""
+    with suppress(OSError):
+        traceback.print_exc()
 
 
 class SilentJournal(Journal):

@@ -312,8 +312,12 @@ def state_of(events: Iterable[AnyEvent], ended: Exit | None, claim: Claim | None
 def write_json(path: Path, data: object) -> None:
     """Write whole or not at all."""
     partial = path.with_name(path.name + f'.{os.getpid()}.tmp')
-    partial.write_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n', encoding='utf-8')
-    partial.replace(path)
+    try:
+        partial.write_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + '\n', encoding='utf-8')
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _read_json(path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ from transformers import TrainerCallback
 
 from trainer.checkpoints import Checkpoint, save
 from trainer.errors import RunFolderError
-from trainer.journal import Journal
+from trainer.journal import Journal, print_exception
 from trainer.policy import adapter_checksum, save_weights
 from trainer.runfolder import CHECKPOINT, write_json
 
@@ -46,7 +45,8 @@ class Saver(TrainerCallback):  # type: ignore[misc]
         self._standing = standing
         self._loaded = loaded
         self._announced = announced
-        self._saved = loaded.step if loaded else -1
+        self.saved = loaded.step if loaded else -1
+        """The step of the last checkpoint; -1 where there is none."""
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         """Prove that the weights in memory are those of the checkpoint."""
@@ -66,7 +66,7 @@ class Saver(TrainerCallback):  # type: ignore[misc]
     def save(self) -> None:
         """Write a checkpoint of the step that was done last, if there is none yet."""
         step = int(self.trainer.state.global_step)
-        if step == self._saved or step == 0 or not self.trainer.is_world_process_zero():
+        if step == self.saved or step == 0 or not self.trainer.is_world_process_zero():
             return
         try:
             checkpoint = save(
@@ -74,14 +74,10 @@ class Saver(TrainerCallback):  # type: ignore[misc]
             )
         except Exception as error:
             # Libraries name a full disk in many ways. The run can do without: the checkpoint before is still there.
-            traceback.print_exc()
-            said = str(error).splitlines()
-            self._journal.notice(
-                f'The checkpoint of step {step} could not be written: {said[0] if said else type(error).__name__}',
-                level='warning',
-            )
+            print_exception()
+            self._journal.notice(f'The checkpoint of step {step} could not be written: {said(error)}', level='warning')
             return
-        self._saved = step
+        self.saved = step
         if self._announced:
             path = checkpoint.path.relative_to(self._journal.folder.path)
             self._journal.artifact('checkpoint', str(path), checkpoint.adapter)
@@ -95,3 +91,8 @@ class Saver(TrainerCallback):  # type: ignore[misc]
         self.trainer.state.log_history.clear()
         self.trainer.state.save_to_json(str(folder / 'trainer_state.json'))
         write_json(folder / STANDING, self._standing())
+
+
+def said(error: Exception) -> str:
+    """The first line of what an error says, or its kind."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

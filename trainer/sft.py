@@ -15,12 +15,12 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from trainer import trackers
 from trainer.checkpoints import newest
 from trainer.config import ColdStart
 from trainer.demonstrations import Demonstration, read_demonstrations, replayed
 from trainer.errors import ConfigError, FieldError
 from trainer.events import Metrics, Progress, Resumed, finite
+from trainer.journal import print_line
 from trainer.policy import load_weights, without_warnings
 from trainer.preparation import Run
 from trainer.rollout.chat import Chat
@@ -55,6 +55,9 @@ class SftRun:
         run, journal = self._run, self._run.journal
         # What a replay shows may differ from time to time: all processes learn from that of the first.
         examples = run.team.gather(self._examples() if run.team.writes else [])[0]
+        self.stopped = run.team.any(journal.stop_requested)
+        if self.stopped:
+            return
         steps = max(1, math.ceil(len(examples) * self._settings.epochs / self._settings.batch_size))
         root = run.folder.checkpoints / 'cold_start'
         loaded, broken = newest(root)
@@ -86,10 +89,8 @@ class SftRun:
                 callbacks=[Steps(partial(self.row, steps)), saver],
             )
             trainer.remove_callback(PrinterCallback)
-            trackers.connect(trainer, run, _row)
             saver.trainer = trainer
             trainer.train(resume_from_checkpoint=str(loaded.path) if loaded else None)
-            trackers.disconnect(run)
             saver.save()
 
     def row(self, total: int, step: int, log: dict[str, float], durations: Sequence[float]) -> bool:
@@ -97,7 +98,7 @@ class SftRun:
         self.steps = step
         self._run.journal.write(Metrics(step=step, values=_row(log)))
         if self._run.team.writes:
-            print(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s', flush=True)  # noqa: T201
+            print_line(f'cold start {step}/{total}  loss {log["loss"]:.3f}  {durations[-1]:.1f} s')
         eta = (total - step) * sum(durations) / len(durations)
         self._run.journal.write(Progress(step=step, total=total, eta_s=round(eta, 1)))
         self.stopped = self._run.team.any(self._run.journal.stop_requested)
@@ -109,7 +110,13 @@ class SftRun:
         if run.folder.demonstrations.exists():
             shown: list[Demonstration] = read_demonstrations(run.folder.demonstrations)
         else:
-            shown, left_out = replayed(run.tasks, home=run.home, isolation=run.config.isolation, environment=run.python)
+            shown, left_out = replayed(
+                run.tasks,
+                home=run.home,
+                isolation=run.config.isolation,
+                environment=run.python,
+                stop=lambda: journal.stop_requested,
+            )
             for reason in left_out:
                 journal.notice(f'Not demonstrated: {reason}', level='warning')
         chat = Chat(run.tokenizer)
@@ -122,7 +129,7 @@ class SftRun:
                 level='warning',
                 setting='rl.maxCompletionLength',
             )
-        if not fitting:
+        if not fitting and not journal.stop_requested:
             message = 'There is no demonstration to learn from'
             raise ConfigError(
                 message,
@@ -154,7 +161,7 @@ class SftRun:
             gradient_checkpointing=hardware.device == 'cuda',
             logging_steps=1,
             save_strategy='no',
-            **trackers.arguments(run, 'cold start'),
+            report_to=[],
             disable_tqdm=True,
             dataloader_pin_memory=hardware.device == 'cuda',
             ddp_find_unused_parameters=False,

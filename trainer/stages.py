@@ -26,6 +26,7 @@ from trainer.preparation import Run, prepare
 from trainer.runfolder import RunFolder, write_json
 from trainer.sandbox.packages import InstallStopped
 from trainer.sft import SftRun
+from trainer.trackers import Trackers
 
 SUCCESS_OF_COLD_START = 'cold_start/success'
 
@@ -54,8 +55,11 @@ def run_stages(folder: RunFolder, journal: Journal) -> Ending:
         run = prepare(folder, journal)
     except InstallStopped as stopped:
         return Ending('stopped', stopped.message)
-    with closing(run.engines):
-        return _stages(run)
+    wanted = run.config.settings.report_to if run.team.writes else ()
+    with Trackers(wanted, journal) as trackers, closing(run.engines):
+        ending = _stages(run)
+        trackers.failed = ending.state == 'failed'
+        return ending
 
 
 def _stages(run: Run) -> Ending:
@@ -112,16 +116,17 @@ def _cold_start(run: Run, policy: Any, held_out: HeldOut) -> SftRun:
     stage = SftRun(run, run.config.cold_start)
     if run.folder.cold_start.is_dir():
         load_weights(policy, run.folder.cold_start)
-        return stage
-    run.journal.state('cold_start')
-    stage.train(policy)
-    if not stage.stopped:
+    else:
+        run.journal.state('cold_start')
+        stage.train(policy)
+        if stage.stopped:
+            return stage
         if run.team.writes:
             with whole_folder(run.folder.cold_start) as folder:
                 save_weights(policy, folder)
         run.journal.artifact('cold_start', 'cold_start')
-        if run.config.training_type == 'grpoTraining':
-            _measure(run, policy, held_out, 'during', 0, name=SUCCESS_OF_COLD_START)
+    if run.config.training_type == 'grpoTraining' and held_out.known('during', 0) is None:
+        _measure(run, policy, held_out, 'during', 0, name=SUCCESS_OF_COLD_START)
     return stage
 
 

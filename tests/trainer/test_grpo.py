@@ -1,6 +1,8 @@
 """GRPO with scripted episodes: what a checkpoint brings back, what is replaced, and what ends a run (case C6)."""
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ from scripted_runs import by_chance, held_out_of, new_policy, scripted, tasks
 
 from trainer.checkpoints import newest
 from trainer.errors import RunFolderError
-from trainer.events import Artifact, Metrics, RolloutEvent, read_events
+from trainer.events import Artifact, Metrics, Notice, RolloutEvent, read_events
 from trainer.grpo import STOPPED_BY_USER, GrpoRun, _too_many_errors
+from trainer.held_out import best
 from trainer.policy import adapter_checksum, with_adapter
 from trainer.preparation import Run
 from trainer.recording import Rollout
 from trainer.runfolder import RunFolder
+from trainer.task import TaskFile
 
+NO_SPACE = OSError(28, 'No space left on device')
 OURS = ('rewards/TfcodeEnv/mean', 'loss', 'grad_norm', 'learning_rate', 'entropy')
 
 
@@ -170,20 +175,23 @@ def test_a_run_that_solves_everything_ends_early_if_it_may(tmp_path: Path) -> No
             assert not stage.failed
 
 
+def held_out_tasks() -> list[TaskFile]:
+    return [
+        task.model_copy(
+            update={'id': f'held-{task.id}', 'task_spec': task.task_spec.model_copy(update={'prompt': 'Held out'})}
+        )
+        for task in tasks(2)
+    ]
+
+
 def test_held_out_success_keeps_the_best_and_ends_what_does_not_improve(tmp_path: Path) -> None:
     measured = iter([0.0] * 4 + [1.0] * 2 + [0.0] * 2 + [0.0] * 100)
 
     def score(prompt: str) -> float:
         return next(measured) if prompt.startswith('Held') else by_chance(prompt)
 
-    held = [
-        task.model_copy(
-            update={'id': f'held-{task.id}', 'task_spec': task.task_spec.model_copy(update={'prompt': 'Held out'})}
-        )
-        for task in tasks(2)
-    ]
     settings: dict[str, Any] = {'rl': {'maxSteps': 20}, 'evalEvery': 2, 'earlyStop': 2}
-    with scripted(tmp_path / 'run', tasks(3), score=score, held_out=held, **settings) as run:
+    with scripted(tmp_path / 'run', tasks(3), score=score, held_out=held_out_tasks(), **settings) as run:
         held_out = held_out_of(run)
         stage = GrpoRun(run, held_out)
         stage.train(new_policy(run))
@@ -192,6 +200,84 @@ def test_held_out_success_keeps_the_best_and_ends_what_does_not_improve(tmp_path
         assert [path.name for path in (run.folder.path / 'best').iterdir()] == ['step-4']
         assert (run.folder.best(4) / 'adapter_model.safetensors').is_file()
         assert (run.folder.path / 'evaluations' / 'step-4.json').is_file()
+
+
+def test_the_best_adapter_of_the_last_checkpoint_outlives_a_better_one(tmp_path: Path) -> None:
+    """A run that is cut off goes on from the checkpoint, where the better one has not been learned yet."""
+    measured = iter([0.0] * 4 + [1.0] * 2 + [0.0] * 2 + [1.0] * 4)
+
+    def score(prompt: str) -> float:
+        if len(series(tmp_path / 'run')) == 7:
+            raise Crash
+        return next(measured, 0.0) if prompt == 'Held out' else by_chance(prompt)
+
+    settings: dict[str, Any] = {'rl': {'maxSteps': 8}, 'evalEvery': 2, 'saveEvery': 4, 'held_out': held_out_tasks()}
+    with scripted(tmp_path / 'run', tasks(3), score=score, **settings) as run, pytest.raises(Crash):
+        GrpoRun(run, held_out_of(run)).train(new_policy(run))
+    assert {path.name for path in (tmp_path / 'run' / 'best').iterdir()} == {'step-4', 'step-6'}
+    with scripted(tmp_path / 'run', tasks(3), score=lambda _: 0.0, **settings) as run:
+        stage, policy = go_on(run)
+        stage.train(policy)
+        top = best(stage._held_out.measured)
+        assert top is not None and (top.step, top.mean) == (4, 0.5)
+        assert (run.folder.best(4) / 'adapter_model.safetensors').is_file()
+
+
+def test_a_run_that_ended_early_and_goes_on_is_measured_before_it_ends_again(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {'evalEvery': 2, 'earlyStop': 1, 'held_out': held_out_tasks()}
+
+    def score(prompt: str) -> float:
+        return 0.0 if prompt == 'Held out' else by_chance(prompt)
+
+    with scripted(tmp_path / 'run', tasks(3), score=score, rl={'maxSteps': 10}, **settings) as run:
+        stage = GrpoRun(run, held_out_of(run))
+        stage.train(new_policy(run))
+        assert stage.steps == 4
+    with scripted(tmp_path / 'run', tasks(3), score=score, rl={'maxSteps': 20}, **settings) as run:
+        stage, policy = go_on(run)
+        stage.train(policy)
+        assert stage.steps == 6
+
+
+def test_other_tasks_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
+    with scripted(tmp_path / 'run', tasks(2), rl={'maxSteps': 1}) as run:
+        GrpoRun(run, held_out_of(run)).train(new_policy(run))
+    for others in (tasks(3), tasks(2)[::-1], [tasks(1)[0], tasks(3)[2].model_copy(update={'id': 'task-1'})]):
+        with scripted(tmp_path / 'run', others, rl={'maxSteps': 2}) as run:
+            with pytest.raises(RunFolderError, match='not those of checkpoint step-1') as refused:
+                go_on(run)
+            assert 'Put them back' in refused.value.hint
+
+
+class Full(io.TextIOBase):
+    """A log on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise NO_SPACE
+
+
+def test_a_full_disk_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of the log, evaluations and the best adapter are left out, and that is said."""
+
+    def full(*_: object) -> None:
+        raise NO_SPACE
+
+    settings: dict[str, Any] = {'rl': {'maxSteps': 3}, 'evalEvery': 2, 'held_out': held_out_tasks()}
+    with scripted(tmp_path / 'run', tasks(2), **settings) as run, monkeypatch.context() as patched:
+        policy = new_policy(run)
+        patched.setattr('trainer.grpo.save_weights', full)
+        patched.setattr('trainer.held_out.write_json', full)
+        patched.setattr(sys, 'stdout', Full())
+        patched.setattr(sys, 'stderr', Full())
+        stage = GrpoRun(run, held_out_of(run))
+        stage.train(policy)
+        assert (stage.steps, stage.failed, stage.stop_reason) == (3, False, '')
+    said = [event.text for event in read_events(tmp_path / 'run' / 'events.jsonl')[0] if isinstance(event, Notice)]
+    assert [text for text in said if 'could not be' in text] == [
+        'step-2.json could not be written: No space left on device',
+        'The adapter of step 2, the best so far, could not be kept: [Errno 28] No space left on device',
+    ]
+    assert list((tmp_path / 'run' / 'best').iterdir()) == []
 
 
 @pytest.mark.parametrize(

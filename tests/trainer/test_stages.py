@@ -10,11 +10,14 @@ import pytest
 from safetensors.torch import load_file
 from scripted_runs import by_chance, scripted, tasks
 
+from trainer.attempt import Attempt
 from trainer.demonstrations import Demonstration
 from trainer.errors import ConfigError
 from trainer.events import Metrics, Resumed, State, read_events
 from trainer.runfolder import RunFolder
 from trainer.stages import Ending, run_stages
+from trainer.task import Solution, TaskSpec
+from trainer.verdict import Verdict
 
 WRITE = {'function': {'name': 'write_file', 'arguments': {'path': 'a.txt', 'content': 'x'}}}
 CHATS = [
@@ -43,7 +46,8 @@ def stages(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     """Runs the stages of a scripted run over a folder."""
 
     def go(folder: Path, **settings: Any) -> Ending:
-        with scripted(folder, tasks(3), **{'heldOutAttempts': 2, **settings}) as run:
+        given = settings.pop('given', tasks(3))
+        with scripted(folder, given, **{'heldOutAttempts': 2, **settings}) as run:
             monkeypatch.setattr('trainer.stages.prepare', lambda *_: run)
             return run_stages(run.folder, run.journal)
 
@@ -136,6 +140,45 @@ def cut_off_after(monkeypatch: pytest.MonkeyPatch, step: int) -> Iterator[None]:
     with monkeypatch.context() as patched:
         patched.setattr(SftRun, 'row', cut)
         yield
+
+
+def test_a_cold_start_whose_evaluation_was_cut_off_is_measured(tmp_path: Path, stages) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / 'run'
+    asked = iter(range(1000))
+
+    def crash(prompt: str) -> float:
+        # Four attempts before the cold start, and one after it.
+        if prompt == 'Held out' and next(asked) == 5:
+            raise KeyboardInterrupt
+        return 1.0
+
+    settings: dict[str, Any] = {
+        'coldStart': {'epochs': 1.0, 'batchSize': 4}, 'held_out': HELD_OUT, 'demonstrations': CHATS,
+        'rl': {'maxSteps': 1},
+    }  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        stages(folder, score=crash, **settings)
+    assert (folder / 'cold_start').is_dir()
+    assert stages(folder, score=lambda _: 1.0, **settings) == Ending('finished')
+    assert steps(folder, 'cold_start/success') == [0]
+    assert steps(folder, 'cold_start/loss') == [1]
+
+
+def test_a_stop_is_heard_while_solutions_are_replayed(tmp_path: Path, stages, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / 'run'
+    begun: list[str] = []
+
+    def replay(task: TaskSpec, *_: object, **__: object) -> Attempt:
+        begun.append(task.prompt)
+        RunFolder(folder).request('stop')
+        return Attempt(verdict=Verdict.scored(1.0))
+
+    monkeypatch.setattr('trainer.demonstrations.attempt', replay)
+    shown = Solution(kind='reference', files={'a.txt': 'x'})
+    given = [task.model_copy(update={'solutions': (shown,)}) for task in tasks(50)]
+    assert stages(folder, given=given, coldStart={}) == Ending('stopped', 'stopped by the user')
+    assert len(begun) <= 4
+    assert steps(folder, 'cold_start/loss') == []
 
 
 def test_without_demonstrations_a_cold_start_says_what_to_do(tmp_path: Path, stages) -> None:  # type: ignore[no-untyped-def]
