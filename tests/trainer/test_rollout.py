@@ -309,13 +309,11 @@ def test_no_two_batches_of_a_team_have_the_same_seed(chat: Chat, home: Path, mon
     assert len(seeds) == len(set(seeds)) == 3 * (1 + 2)
     # One process alone draws as a player without a team does.
     alone = []
-    for player in (
-        SharedPlayer(chat, engine, limits, NoSandbox, team=Team()),
-        Player(chat, engine, limits, NoSandbox),
-    ):
+    players = [SharedPlayer(chat, engine, limits, NoSandbox, team=Team()), Player(chat, engine, limits, NoSandbox)]
+    for one in players:
         torch.manual_seed(1)
-        player.play([task()])
-        player.close()
+        one.play([task()])
+        one.close()
         alone.append(seeds[-1])
     assert alone[0] == alone[1]
 
