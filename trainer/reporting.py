@@ -1,15 +1,17 @@
-"""Where else the numbers of a run go: trackers that TRL reports to, and why one that was asked for cannot be used here.
+"""Where else the numbers of a run go: trackers, and why one that was asked for cannot be used here.
 
-Part of the light half: it looks for packages and imports none. Keys of a service come from the environment alone; they
-reach only runs that report there, and are written nowhere.
+Part of the light half: it looks for packages and imports none. Keys of a service come from the environment, or from
+where its own login left them; they reach only runs that report there, and are written nowhere.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import netrc
 import os
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 Tracker = Literal['trackio', 'wandb', 'tensorboard']
 
@@ -30,8 +32,11 @@ def obstacle(tracker: Tracker) -> str:
     packages = PACKAGES[tracker]
     if not any(map(_installed, packages)):
         return f'{tracker} is not installed here: pip install {packages[0]}'
-    if tracker == 'wandb' and not os.environ.get(WANDB_KEY) and os.environ.get('WANDB_MODE') not in OFFLINE:
-        return f'wandb needs {WANDB_KEY} in the environment of the studio, or WANDB_MODE=offline to keep it local'
+    if tracker == 'wandb' and os.environ.get('WANDB_MODE') not in OFFLINE and not _has_wandb_key():
+        return (
+            f'wandb needs a key: run "wandb login", or set {WANDB_KEY} in the environment of the studio; '
+            'WANDB_MODE=offline keeps all of it local'
+        )
     return ''
 
 
@@ -39,6 +44,17 @@ def variables(trackers: Iterable[Tracker], source: Mapping[str, str]) -> dict[st
     """What of an environment these trackers need, keys of their services included."""
     prefixes = tuple(PREFIXES[tracker] for tracker in trackers)
     return {name: value for name, value in source.items() if prefixes and name.startswith(prefixes)}
+
+
+def _has_wandb_key() -> bool:
+    """Whether there is a key in the environment, or one that ``wandb login`` left."""
+    if os.environ.get(WANDB_KEY):
+        return True
+    host = urlsplit(os.environ.get('WANDB_BASE_URL', 'https://api.wandb.ai')).hostname
+    try:
+        return host in netrc.netrc().hosts
+    except (OSError, netrc.NetrcParseError):
+        return False
 
 
 def _installed(package: str) -> bool:

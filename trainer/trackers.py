@@ -1,90 +1,131 @@
-"""The trackers of a stage: transformers' own callbacks, which get our numbers and never end a run."""
+"""The trackers of a run: a process for each beside the trainer, which tells what becomes of it and never waits long."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, Final
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Self
 
-from transformers import TrainerCallback
-from transformers.integrations import get_reporting_integration_callbacks
+import psutil
+from pydantic import ValidationError
 
+from trainer import side_work
 from trainer.journal import Journal
-from trainer.preparation import Run
+from trainer.reporting import WANDB_KEY, Tracker
+from trainer.tracker_process import FINISHED, WARNED
 
-FOLDER: Final = 'tensorboard-log'
-"""In the run folder. Not ``tensorboard``: a folder of that name would pass for the package."""
-PROJECT: Final = 'rlvr-studio'
-
-Numbers = Callable[[Mapping[str, float]], Mapping[str, float]]
-"""Gets TRL's log of a step, returns what is reported of it."""
-
-
-def arguments(run: Run, stage: str) -> dict[str, Any]:
-    """What TRL's configuration of a stage takes for the trackers of a run; TensorBoard writes into the run folder."""
-    trackers = list(run.config.settings.report_to)
-    if 'tensorboard' in trackers:
-        os.environ['TENSORBOARD_LOGGING_DIR'] = str(run.folder.path / FOLDER / stage)
-    if 'wandb' in trackers:
-        os.environ.setdefault('WANDB_PROJECT', PROJECT)
-        os.environ.setdefault('WANDB_DIR', str(run.folder.path))
-    named = {'run_name': f'{run.config.name or run.config.id} · {stage}', 'project': PROJECT} if trackers else {}
-    return {'report_to': trackers, **named}
+FINISH_S: Final = 30.0
+"""Seconds the trackers get, together, to report what is left when the run is over; then they are ended."""
+GONE_S: Final = 5.0
+BROKE: Final = '{} broke, the run goes on without it: {}'
 
 
-def connect(trainer: Any, run: Run, numbers: Numbers) -> None:
-    """Give the trackers of a trainer our numbers, and let none of them end the run."""
-    trackers = run.config.settings.report_to
-    if not trackers:
-        return
-    theirs = tuple(get_reporting_integration_callbacks(list(trackers)))
-    handler = trainer.callback_handler
-    handler.callbacks = [
-        _Guarded(callback, numbers, run.journal) if isinstance(callback, theirs) else callback
-        for callback in handler.callbacks
-    ]
+class Trackers:
+    """The trackers of a run while it works: a context, which they outlive by ``FINISH_S`` at most.
 
-
-def disconnect(run: Run) -> None:
-    """End what a stage reported, so that the next one begins a line of its own: its steps are counted anew."""
-    if 'wandb' in run.config.settings.report_to:
-        import_module('wandb').finish()
-
-
-class _Guarded(TrainerCallback):  # type: ignore[misc]
-    """A tracker that gets our numbers in the place of TRL's, some of which are over the whole batch (spec section 6).
-
-    It may break (no network, a full disk, a wrong key): that is said once, and the run goes on.
+    Whatever becomes of one is a notice of the run. Set ``failed`` where the run is no success.
     """
 
-    def __init__(self, tracker: Any, numbers: Numbers, journal: Journal) -> None:
-        self._tracker, self._numbers, self._journal, self._broken = tracker, numbers, journal, False
+    def __init__(self, trackers: Sequence[Tracker], journal: Journal) -> None:
+        self._wanted, self._journal = trackers, journal
+        self._processes: list[_Process] = []
+        self.failed = False
 
-    def _call(self, event: str, *args: Any, **kwargs: Any) -> None:
+    def __enter__(self) -> Self:
+        """Start to report what is written from now on."""
+        start = self._journal.folder.events.stat().st_size if self._wanted else 0
+        for tracker in self._wanted:
+            try:
+                self._processes.append(_Process(tracker, start, self._journal))
+            except OSError as error:
+                said = BROKE.format(tracker, f'it could not be started: {error.strerror}')
+                self._journal.notice(said, level='warning', setting='reportTo')
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let them report what is left."""
+        for process in self._processes:
+            process.run_ended(failed=self.failed or kind is not None)
+        deadline = time.monotonic() + FINISH_S
+        for process in self._processes:
+            process.wait(deadline)
+
+
+class _Process:
+    """The process of one tracker, in a session of its own: a Ctrl-C in a terminal is for the trainer."""
+
+    def __init__(self, tracker: Tracker, start: int, journal: Journal) -> None:
+        self._tracker, self._journal = tracker, journal
+        self._broken = False
+        module, folder = 'trainer.tracker_process', str(journal.folder.path)
+        self._process = subprocess.Popen(
+            [sys.executable, '-m', module, folder, tracker, '--from', str(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._listener = threading.Thread(target=self._listen, name=tracker, daemon=True)
+        self._listener.start()
+
+    def run_ended(self, *, failed: bool) -> None:
+        """Say that there is nothing more to come."""
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as stdin:
+            if not failed:
+                stdin.write(FINISHED)
+
+    def wait(self, deadline: float) -> None:
+        """Wait for its end; at the deadline end it, with everything it started."""
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._broke(f'it did not end within {FINISH_S:g} s, and what it had not sent is missing there')
+            self._kill()
+        self._listener.join(GONE_S)
+
+    def _kill(self) -> None:
+        family: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            own = psutil.Process(self._process.pid)
+            family = [own, *own.children(recursive=True)]
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        self._process.wait()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._heard(line)
+        code = self._process.wait()
+        if code:
+            self._broke(f'it was ended by signal {-code}' if code < 0 else f'it ended with exit code {code}')
+
+    def _heard(self, line: bytes) -> None:
+        try:
+            said = side_work.REPORT.validate_json(line)
+        except ValidationError:
+            return  # something that a library printed past us
+        if isinstance(said, side_work.Progress):
+            text = f'{self._tracker}: {said.text}'
+            if said.text.startswith(WARNED):
+                self._journal.notice(text, level='warning', setting='reportTo')
+            else:
+                self._journal.notice(text)
+        elif isinstance(said, side_work.Failed):
+            self._broke(said.message)
+
+    def _broke(self, why: str) -> None:
+        """Say once what became of it."""
         if self._broken:
             return
-        try:
-            getattr(self._tracker, event)(*args, **kwargs)
-        except Exception as error:
-            self._broken = True
-            name = type(self._tracker).__name__.removesuffix('Callback')
-            said = (str(error).splitlines() or [''])[0][:300]
-            self._journal.notice(
-                f'{name} broke, the run goes on without it: {type(error).__name__}: {said}',
-                level='warning',
-                setting='reportTo',
-            )
-
-    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Hand on."""
-        self._call('on_train_begin', *args, **kwargs)
-
-    def on_log(self, *args: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
-        """Hand on our numbers of a step; what TRL logs at the end of training is none."""
-        shown = self._numbers(logs) if logs and 'loss' in logs else logs
-        self._call('on_log', *args, logs=shown, **kwargs)
-
-    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
-        """Hand on."""
-        self._call('on_train_end', *args, **kwargs)
+        self._broken = True
+        key = os.environ.get(WANDB_KEY)
+        said = BROKE.format(self._tracker, why.replace(key, '…') if key else why)
+        self._journal.notice(said, level='warning', setting='reportTo')

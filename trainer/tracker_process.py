@@ -1,0 +1,240 @@
+"""The process of a tracker: reports the numbers of a run as they are written, and can neither end nor hold it up.
+
+``python -m trainer.tracker_process RUN_DIR TRACKER --from BYTE`` reads events behind that byte until its stdin closes
+(``finished`` comes before that where the run went well), then ends what it reports. A run that is gone on with goes on
+there too: its id, and a name that ends in it, are the same again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol, get_args
+
+from trainer import side_work
+from trainer.events import AnyEvent, Metrics, Resumed, read_events
+from trainer.reporting import Tracker
+from trainer.runfolder import RunFolder
+
+PROJECT: Final = 'rlvr-studio'
+FINISHED: Final = b'finished'
+WARNED: Final = 'warns: '
+"""What the line about a warning begins with; the others say where to look."""
+LOOK_S: Final = 0.5
+COLD_START: Final = 'cold_start/'
+
+
+class Reported(Protocol):
+    """A run as a tracker has it. ``where`` says where to look at it."""
+
+    where: str
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take the values of a step, named as on the run page."""
+
+    def resumed(self, stage: str, step: int) -> None:
+        """Know that what was reported of later steps of a stage is superseded."""
+
+    def end(self, *, failed: bool) -> None:
+        """Report what is left, and end."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a tracker is told of a run beside its numbers: nothing that names a place on this machine."""
+
+    id: str
+    name: str
+    config: Mapping[str, Any]
+    folder: Path
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> About:
+        """What the folder of a run says. Raises ``RunFolderError``."""
+        run = folder.config()
+        settings = run.settings.model_dump(mode='json', by_alias=True)
+        plan = folder.path / 'plan.json'
+        config = {
+            'model': Path(run.model).name if run.model.startswith(('/', '~', '.')) else run.model,
+            'trainingType': run.training_type,
+            'tasks': len(folder.tasks()),
+            'settings': settings,
+            'plan': json.loads(plan.read_text(encoding='utf-8')) if plan.is_file() else {},
+        }
+        # Names are free, and two runs may have the same: the end of the id tells them apart.
+        return cls(run.id, f'{run.name} {run.id[-6:]}'.strip(), config, folder.path)
+
+
+class Wandb:
+    """A run of Weights & Biases; steps are an axis of their own there, for its own one never goes back."""
+
+    def __init__(self, about: About) -> None:
+        folder = about.folder / 'wandb-log'  # not ``wandb``: that would pass for the package
+        folder.mkdir(exist_ok=True)
+        self._run: Any = import_module('wandb').init(
+            project=os.environ.get('WANDB_PROJECT', PROJECT),
+            id=about.id,
+            resume='allow',
+            name=about.name,
+            config=dict(about.config),
+            dir=os.environ.get('WANDB_DIR', str(folder)),
+        )
+        self._run.define_metric('step')
+        self._run.define_metric('*', step_metric='step')
+        self.where = self._run.url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take the values of a step."""
+        self._run.log({**values, 'step': step})
+
+    def resumed(self, stage: str, step: int) -> None:
+        """Leave what is there: nothing can be taken back, steps done again stand there twice."""
+
+    def end(self, *, failed: bool) -> None:
+        """Upload what is left."""
+        self._run.finish(exit_code=int(failed))
+
+
+class Trackio:
+    """A run of Trackio, on this machine or where its environment variables say."""
+
+    def __init__(self, about: About) -> None:
+        self._trackio: Any = import_module('trackio')
+        self._trackio.init(project=PROJECT, name=about.name, resume='allow', config=dict(about.config), embed=False)
+        self.where = f'"trackio show --project {PROJECT}" shows {about.name}'
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take the values of a step."""
+        self._trackio.log(dict(values), step=step)
+
+    def resumed(self, stage: str, step: int) -> None:
+        """Leave what is there: nothing can be taken back, steps done again stand there twice."""
+
+    def end(self, *, failed: bool) -> None:
+        """Write what is left."""
+        self._trackio.finish()
+
+
+class TensorBoard:
+    """Event files in the run folder, those of the cold start apart: its steps are counted anew."""
+
+    def __init__(self, about: About) -> None:
+        self._folder = about.folder / 'tensorboard-log'  # not ``tensorboard``: that would pass for the package
+        light = importlib.util.find_spec('tensorboardX') is not None
+        self._open: Any = import_module('tensorboardX' if light else 'torch.utils.tensorboard').SummaryWriter
+        self._writers: dict[str, Any] = {}
+        self.where = f'"tensorboard --logdir {self._folder}"'
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take the values of a step."""
+        writer = self._writer('cold_start' if all(name.startswith(COLD_START) for name in values) else 'training')
+        for name, value in values.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
+
+    def resumed(self, stage: str, step: int) -> None:
+        """Hide what is superseded."""
+        if (writer := self._writers.pop(stage, None)) is not None:
+            writer.close()
+        self._writer(stage, purge_step=step + 1)
+
+    def end(self, *, failed: bool) -> None:
+        """Close the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, stage: str, **options: int) -> Any:
+        if stage not in self._writers:
+            self._writers[stage] = self._open(str(self._folder / stage), **options)
+        return self._writers[stage]
+
+
+KINDS: Final[Mapping[Tracker, Callable[[About], Reported]]] = {
+    'wandb': Wandb,
+    'trackio': Trackio,
+    'tensorboard': TensorBoard,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Report a run; returns the exit code."""
+    parser = argparse.ArgumentParser(prog='python -m trainer.tracker_process', description='Report a run to a tracker.')
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('tracker', choices=get_args(Tracker))
+    parser.add_argument('--from', dest='start', type=int, default=0)
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer hears it, and says when it is over
+    parent = _Parent()
+
+    def work(report: side_work.Reporter) -> Mapping[str, Any]:
+        _pass_on_warnings(report)
+        folder = RunFolder(options.folder)
+        reported = KINDS[options.tracker](About.of(folder))
+        report(reported.where)
+        follow(folder.events, options.start, parent.gone, reported)
+        reported.end(failed=parent.said != FINISHED)
+        return {}
+
+    return side_work.run(work, watch_stdin=False)
+
+
+def _pass_on_warnings(report: side_work.Reporter) -> None:
+    """Say once what a library warns of: Trackio raises nothing, and warns of what it could not keep."""
+    told: set[str] = set()
+    show = warnings.showwarning
+
+    def say(message: Warning | str, category: type[Warning], *args: Any, **options: Any) -> None:
+        show(message, category, *args, **options)
+        if category is UserWarning and str(message) not in told:
+            told.add(str(message))
+            report(f'{WARNED}{str(message)[:300]}')
+
+    warnings.showwarning = say
+
+
+def follow(events: Path, offset: int, ended: threading.Event, reported: Reported) -> None:
+    """Report what is written behind a byte, until ``ended`` and nothing is left."""
+    last = False
+    while not last:
+        last = ended.wait(LOOK_S)
+        some, after = read_events(events, offset)
+        while after > offset:
+            for event in some:
+                _hand_on(event, reported)
+            offset = after
+            some, after = read_events(events, offset)
+
+
+def _hand_on(event: AnyEvent, reported: Reported) -> None:
+    if isinstance(event, Metrics):
+        reported.log(event.step, event.values)
+    elif isinstance(event, Resumed):
+        reported.resumed(event.stage, event.step)
+
+
+class _Parent:
+    """The trainer at the other end of stdin: ``gone`` when that is closed, whatever became of it."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self.said = b''
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while some := os.read(0, 4096):
+            self.said += some
+        self.gone.set()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
