@@ -17,14 +17,14 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from studio.calibrations.rows import count
+from studio.calibrations.rows import adapter_hash, count
 from studio.calibrations.views import JobView
 from studio.settings import Settings
 from studio.side_jobs.process import SideProcess, how_it_ended
 from studio.store.database import Database
 from studio.store.tables import CalibrationJobTable
 from trainer.calibration_messages import NEWS, Counted
-from trainer.errors import RlvrError, StoreError
+from trainer.errors import ConfigError, FieldError, RlvrError
 from trainer.manifest import write_manifest
 from trainer.side_work import Done, Failed, Progress
 from trainer.task import TaskFile
@@ -124,6 +124,7 @@ class CalibrationJob:
 
     def _attempt(self) -> bool:
         """Let a process attempt what is left, until it has ended or must; True where a training run came first."""
+        self._same_adapter()
         self._folder.mkdir(parents=True, exist_ok=True)
         manifest, done = self._folder / 'manifest.jsonl', self.view.tried
         write_manifest(manifest, self._tasks[done:])
@@ -138,6 +139,16 @@ class CalibrationJob:
             return False
         finally:
             process.end()
+
+    def _same_adapter(self) -> None:
+        """See that the weights are those that attempts are counted for: a folder may be written anew meanwhile.
+
+        Raises ``ConfigError``.
+        """
+        who = self.view.subject
+        if who.adapter and adapter_hash(Path(who.adapter)) != who.adapter_hash:
+            said = f'The adapter in {who.adapter} is another one than when this began'
+            raise ConfigError(said, [FieldError(loc='adapter', msg=said)], hint='Start again to calibrate that one.')
 
     def _arguments(self, manifest: Path, done: int) -> list[str]:
         who = self.view.subject
@@ -164,17 +175,26 @@ class CalibrationJob:
             return  # Something that a library printed past us.
         match news:
             case Counted():
-                try:
-                    self._count(news)
-                except StoreError as error:
-                    self._said = Failed(message=error.message, hint=error.hint)
+                self._told(lambda: self._count(news))
             case Progress(text=text, done=done):
+                if text == 'Attempting' and not self._began:  # it has read the weights
+                    self._told(self._same_adapter)
                 self._progressed(text, done)
             case Done() | Failed():
-                self._said = news
+                if not isinstance(self._said, Failed):  # what went wrong here comes before how it ended
+                    self._said = news
+
+    def _told(self, work: Callable[[], None]) -> None:
+        """Do what a line asks for; what goes wrong ends the process."""
+        try:
+            work()
+        except RlvrError as error:
+            self._said = Failed(message=error.message, hint=error.hint)
 
     def _count(self, news: Counted) -> None:
-        """Store the attempts at the next task, unless the job was ended meanwhile."""
+        """Store the attempts at the next task; nothing is counted once something went wrong."""
+        if isinstance(self._said, Failed):
+            return
         view = self.view
         task = self._tasks[view.tried] if view.left else None
         if task is None or task.id != news.task or len(news.rewards) != view.k:

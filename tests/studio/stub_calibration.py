@@ -1,7 +1,8 @@
 """A stand-in for the process of a calibration: it earns what ``RLVR_STUB_REWARDS`` says, task by task.
 
 The variable holds JSON: ``rewards`` (title -> the rewards of one round, repeated up to k), ``hang_after`` (tasks that
-are counted before it stops counting, with a child that ignores signals), ``fail`` (what it says instead of working).
+are counted before it stops counting, with a child that ignores signals), ``fail`` (what it says instead of working),
+``overwrite`` (a file that somebody writes anew while it loads the model).
 """
 
 import argparse
@@ -23,6 +24,8 @@ def main() -> None:
     if 'fail' in options:
         say({'kind': 'failed', 'message': options['fail'], 'hint': 'Free some.'})
         sys.exit(1)
+    if 'overwrite' in options:
+        Path(options['overwrite']).write_bytes(b'other weights')
     tasks = [json.loads(line) for line in known.manifest.read_text(encoding='utf-8').splitlines()]
     say({'kind': 'progress', 'text': 'Attempting', 'total': len(tasks) * known.k})
     for number, task in enumerate(tasks):

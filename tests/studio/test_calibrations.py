@@ -210,3 +210,34 @@ def test_a_process_that_fails_says_why(make: Make, documents: Documents) -> None
     job = service.wait()
     assert job is not None and (job.state, job.hint) == ('failed', 'Free some.')
     assert job.reason == 'There is not enough memory for this model'
+
+
+def test_attempts_are_counted_for_the_weights_that_made_them(make: Make, documents: Documents, tmp_path: Path) -> None:
+    folder = tmp_path / 'adapter'
+    folder.mkdir()
+    (folder / 'adapter_config.json').write_text('{}')
+    (folder / 'adapter_model.safetensors').write_bytes(b'weights')
+    who = Who(model='starter', adapter=str(folder))
+    ids = ids_of(documents, 1)
+    service = make(rewards={'Task 0': [1.0]})
+    service.start(ids, STARTER, k=2)
+    base = service.wait()
+    service.start(ids, who, k=4)
+    trained = service.wait()
+    assert base is not None and trained is not None and trained.subject.title == 'Starter + adapter'
+    counts = [service.rates(ids, job.subject.key)[ids[0]].attempts for job in (base, trained)]
+    assert counts == [2, 4]
+    # Trained on while the calibration waits for that, or while it loads: what comes then is no attempt of these.
+    weights = folder / 'adapter_model.safetensors'
+    working = [SimpleNamespace(name='Night run')]
+    for options in ({'working': working}, {'overwrite': str(weights)}):
+        service = make(rewards={'Task 0': [0.0]}, **options)
+        service.start(ids, who, k=2)
+        if working:
+            weights.write_bytes(b'other weights')
+            working.clear()
+        job = service.wait()
+        assert job is not None and (job.state, job.tried) == ('failed', 0)
+        assert 'is another one than when this began' in job.reason and job.hint.startswith('Start again')
+        assert service.rates(ids, trained.subject.key)[ids[0]].attempts == 4
+        weights.write_bytes(b'weights')
