@@ -115,13 +115,17 @@ document.addEventListener("keydown", (event) => {
 });
 
 // Tell the page whether it is dark, at the start and on every change: code editors and charts are told, not styled.
+// The side that was picked is kept for the pages beside the studio (api-docs.js); none is while it follows the system.
 document.addEventListener("DOMContentLoaded", () => {
   let told = null;
+  const keep = (mode) =>
+    typeof mode === "boolean" ? localStorage.setItem("rlvr-dark", mode) : localStorage.removeItem("rlvr-dark");
   const tell = () => {
     const dark = document.body.classList.contains("body--dark");
     if (dark === told || !window.did_handshake) return;
     told = dark;
     emitEvent("rlvr_theme", dark);
+    keep(window.Quasar?.Dark.mode);
   };
   new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ["class"] });
   const waiting = setInterval(() => {

@@ -78,8 +78,9 @@ def _serve_reference(api: FastAPI) -> None:
             swagger_favicon_url='/assets/icons/favicon.svg',
             swagger_ui_parameters={'validatorUrl': None, 'docExpansion': 'list', 'defaultModelsExpandDepth': 0},
         )
-        ours = '<link rel="stylesheet" href="/assets/css/api-docs.css"></head>'
-        return HTMLResponse(bytes(page.body).decode().replace('</head>', ours))
+        # The script stands before what is drawn, and does not wait: the page is never shown in the wrong colours.
+        ours = '<link rel="stylesheet" href="/assets/css/api-docs.css"><script src="/assets/js/api-docs.js"></script>'
+        return HTMLResponse(bytes(page.body).decode().replace('</head>', f'{ours}</head>'))
 
 
 def _name_the_key(api: FastAPI) -> None:

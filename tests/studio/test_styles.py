@@ -31,6 +31,17 @@ def themes() -> dict[str, dict[str, str]]:
     return {'light': names[0], 'dark': names[0] | names[1]}
 
 
+def test_the_reference_of_the_api_has_the_colours_of_the_studio() -> None:
+    """It has a sheet of its own: the classes of the studio's sheets would meet those of Swagger UI."""
+    text = (STYLES / 'api-docs.css').read_text(encoding='utf-8')
+    blocks = re.findall(r'^(?::root|\[data-theme="dark"\]) \{(.*?)^\}', text, re.M | re.S)
+    names = [dict(re.findall(r'--([\w-]+): (#[0-9A-Fa-f]{6});', block)) for block in blocks]
+    assert len(names) == 2 and len(names[0]) > 20
+    for theme, colours in zip(themes().values(), names, strict=True):
+        assert colours == {name: theme[name] for name in colours}
+    assert not re.findall(r'#[0-9A-Fa-f]{3,6}\b', text.replace(blocks[0], '').replace(blocks[1], ''))
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
