@@ -171,7 +171,7 @@ def test_a_finished_run_shows_what_it_gained_and_gives_its_adapter_away(
     ready(page, server, f'/adapters?run={path.rpartition("/")[2]}')
     expect(page.get_by_role('heading', name='quick run').first).to_be_visible()
     expect(page.get_by_role('region', name='Held-out success').locator('.rw')).to_have_count(16)
-    page.get_by_role('radio', name='Serve').click()
+    page.get_by_role('button', name='Serve').click()
     expect(page.get_by_text('PeftModel.from_pretrained').first).to_be_visible()
 
 

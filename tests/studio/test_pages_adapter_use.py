@@ -16,10 +16,9 @@ from studio.adapters.tryout_views import Attempt, TryView
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout
-from studio.ui.components.elements import Text
+from studio.ui.components.elements import Button, Text
 from studio.ui.components.try_words import said
 from studio.ui.pages import PAGES
-from studio.ui.pages.adapter_use import use_panel
 from studio.ui.pages.try_choices import limits_of, packages_of, read_choices, task_of
 from trainer.errors import TaskError
 from trainer.task import parse_task
@@ -43,14 +42,13 @@ def version(studio: Studio) -> str:
 
 @pytest.fixture
 async def user(studio: Studio) -> AsyncIterator[User]:
-    pages = {**PAGES, '/panel/{version}': lambda version: use_panel(studio, version)}
-    async with user_simulation(lambda: layout.root(studio, pages)) as simulated:
+    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
         yield simulated
 
 
-def choose(user: User, section: str) -> None:
-    parents = {text.parent_slot.parent for text in user.find(section, kind=Text).elements if text.parent_slot}
-    UserInteraction(user, {one for one in parents if one.props.get('role') == 'radio'}, None).click()
+def press(user: User, name: str) -> None:
+    parents = {text.parent_slot.parent for text in user.find(content=name, kind=Text).elements if text.parent_slot}
+    UserInteraction(user, {one for one in parents if isinstance(one, Button)}, None).click()
 
 
 def test_tasks_of_the_library_and_frozen_ones_can_be_tried(studio: Studio, version: str) -> None:
@@ -86,23 +84,27 @@ async def test_the_page_says_what_is_wrong_with_a_number(user: User, studio: Stu
     await user.should_see('no known model', retries=60)
 
 
-async def test_the_panel_serves_merges_and_pushes(user: User, studio: Studio, version: str) -> None:
-    await user.open(f'/panel/{version}')
-    await user.should_see('played in sandboxes', retries=60)
+async def test_what_can_be_done_opens_below_the_row_one_at_a_time(user: User, studio: Studio, version: str) -> None:
+    await user.open(f'/adapters/{version}')
+    await user.should_see('Try it', retries=60)
+    await user.should_not_see('--lora-modules')
     for section, text in (
         ('Serve', '--lora-modules'),
         ('GGUF', 'convert_hf_to_gguf.py'),
         ('Merge', 'Needs 75.4 MB'),
         ('Push to hub', 'Used for this push, then forgotten.'),
     ):
-        choose(user, section)
+        press(user, section)
         await user.should_see(text, retries=60)
+    await user.should_not_see('convert_hf_to_gguf.py')
     user.find(marker='push-token').type(TOKEN)
     user.find(marker='push-repository').clear().type('a/b/c')
     user.find(marker='push').click()
     await user.should_see('Write owner/name', retries=60)
     boxes = [element for element in user.find(kind=ui.input).elements if TOKEN in str(element.value)]
     assert boxes == []
+    press(user, 'Push to hub')
+    await user.should_not_see('Write owner/name', retries=60)
 
 
 def test_where_a_try_stands() -> None:

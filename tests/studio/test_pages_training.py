@@ -144,7 +144,7 @@ async def test_adapters_show_where_they_come_from(user: User, studio: Studio) ->
     await user.open(f'/adapters?run={run.id}')
     for text in (run.name, 'LoRA rank 16', 'Lineage', '6 tasks, 4 held out', 'adapter_model.safetensors', '1.8 MB'):
         await see(user, text)
-    for text in ('Held-out success', 'Use it', 'Not proven', 'Its run recorded nothing to compare with', 'Notes'):
+    for text in ('Held-out success', 'Try it', 'Not proven', 'Its run recorded nothing to compare with', 'Notes'):
         await see(user, text)
     version = studio.adapters.find(run.id)
     await user.open(f'/adapters/{version.id}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -12,9 +13,11 @@ from nicegui import ui
 
 from studio.adapters import snippets
 from studio.adapters.snippets import Snippet
-from studio.adapters.use import AdapterSource, Merged
+from studio.adapters.use import MERGE, PUSH, AdapterSource, Merged
+from studio.adapters.views import AdapterVersionView
 from studio.ui.components.elements import Button, Icon, Text, note, spacer
-from studio.ui.components.segmented import Choice, Segmented
+from studio.ui.components.panel import panel
+from studio.ui.components.segmented import Choice
 from studio.ui.pages.adapter_merge import MergeForm, made_row
 from studio.ui.pages.adapter_push import PushForm
 from studio.ui.theme import toast
@@ -24,12 +27,13 @@ if TYPE_CHECKING:
     from studio.services import Studio
 
 SECTIONS: Final = (
-    Choice('try', 'Try it', 'message-square-text'),
     Choice('serve', 'Serve', 'server'),
     Choice('merge', 'Merge', 'merge'),
     Choice('gguf', 'GGUF', 'package'),
     Choice('push', 'Push to hub', 'cloud-upload'),
 )
+"""What opens below the row, in its order; the download stands after the first."""
+_JOBS: Final = (('merge', MERGE), ('push', PUSH))
 WHY_NOT_HERE: Final = (
     'llama.cpp brings the converter, and no package of it is kept that fits beside the studio: run one of these on the '
     'merged folder.'
@@ -40,40 +44,61 @@ STARTER_NOT: Final = (
 )
 
 
-def use_panel(studio: Studio, version_id: str) -> None:
-    """Draw what can be done with a version of the registry, one section at a time."""
-    UsePanel(studio, version_id)
+class UseRow:
+    """What can be done with a version, in one row: what takes more than a click opens below it, one at a time.
 
+    A merge or a push that is under way is open from the start.
+    """
 
-class UsePanel:
-    """The panel in one tab."""
-
-    def __init__(self, studio: Studio, version_id: str) -> None:
-        self._studio, self._version = studio, version_id
+    def __init__(self, studio: Studio, version: AdapterVersionView) -> None:
+        self._studio, self._version = studio, version
         self._source: AdapterSource | None = None
         self._merged: tuple[Merged, ...] = ()
-        self._section = 'try'
-        with ui.element('section').classes('card use').props('aria-label="Use it"'):
-            with ui.element('div').classes('hd'):
-                Icon('zap', 'lead')
-                Text('Use it', 'h2')
-                spacer()
-                Segmented(SECTIONS, 'try', label='What to do with it', on_change=self._pick)
-            self._body = ui.element('div').classes('bd')
+        self._section = ''
+        self._buttons: dict[str, Button] = {}
+        with ui.element('div').classes('uses').props('role=group aria-label="Use it"'):
+            path = f'/try?adapter={quote(version.id)}' + (f'&run={quote(version.run_id)}' if version.run_id else '')
+            self._try = _link('Try it', 'message-square-text', path)
+            self._try.props['title'] = 'One task, base model and adapter side by side, turn by turn'
+            for number, choice in enumerate(SECTIONS):
+                if number == 1:
+                    _link('Download', 'download', f'/adapters/{version.id}/download').props('download')
+                button = Button(choice.label, icon=choice.icon, on_click=partial(self._pick, choice.value))
+                self._buttons[choice.value] = button.props('aria-expanded=false')
+        self._place = ui.element('div')
+        self.refresh(version)
         ui.timer(0, self._load, once=True)
 
+    def refresh(self, version: AdapterVersionView) -> None:
+        """Say by the look of the first button whether it may be used: not where its proof has failed."""
+        may = version.proof.state != 'failed'
+        self._try.classes(add='pri') if may else self._try.classes(remove='pri')
+
     async def _load(self) -> None:
-        self._source = await background.io_bound(read_version, self._studio, self._version)
+        source = await background.io_bound(read_version, self._studio, self._version.id)
+        if source is None or self._place.is_deleted:
+            return
+        self._source = source
         await self._read_merged()
+        jobs = self._studio.adapter_use.jobs
+        for section, kind in _JOBS:
+            job = jobs.latest(kind, str(source.folder))
+            if not self._section and job is not None and job.state == 'running':
+                self._section = section
         self._draw()
 
     async def _read_merged(self) -> None:
         if self._source is not None:
             self._merged = await background.io_bound(self._studio.adapter_use.merged, self._source) or ()
 
-    async def _pick(self, section: str) -> None:
-        self._section = section
+    def _pick(self, section: str) -> None:
+        """Open a section; what is open already is closed."""
+        self._section = '' if section == self._section else section
         self._draw()
+
+    def _close(self) -> None:
+        ui.run_javascript(f'getHtmlElement({self._buttons[self._section].id})?.focus()')
+        self._pick(self._section)
 
     async def _made(self) -> None:
         """A merge has ended: what it made belongs into the other sections too."""
@@ -81,28 +106,29 @@ class UsePanel:
         self._draw()
 
     def _draw(self) -> None:
-        source = self._source
-        if source is None:
+        for name, button in self._buttons.items():
+            button.props(f'aria-expanded={"true" if name == self._section else "false"}')
+        self._place.clear()
+        choice = next((one for one in SECTIONS if one.value == self._section), None)
+        if self._source is None or choice is None:
             return
-        self._body.clear()
-        with self._body:
-            match self._section:
-                case 'try':
-                    self._try(source)
-                case 'serve':
-                    self._serve(source)
-                case 'merge':
-                    MergeForm(self._studio.adapter_use, source, self._merged, on_made=self._made)
-                case 'gguf':
-                    self._gguf(source)
-                case _:
-                    PushForm(self._studio.adapter_use, source, self._merged)
+        with self._place, panel(choice.label, icon=choice.icon, classes='use') as head:
+            with head:
+                spacer()
+                Button(icon='x', kind='gho icn sm', label='Close', key='escape', on_click=self._close)
+            with ui.element('div').classes('bd'):
+                self._fill(self._source)
 
-    def _try(self, source: AdapterSource) -> None:
-        Text('One task, base model and adapter side by side, played in sandboxes and shown turn by turn.', 'p', 't2')
-        path = f'/try?adapter={quote(self._version)}' + (f'&run={quote(source.run_id)}' if source.run_id else '')
-        with ui.element('div').classes('act'):
-            Button('Try it', icon='play', on_click=lambda: ui.navigate.to(path))
+    def _fill(self, source: AdapterSource) -> None:
+        match self._section:
+            case 'serve':
+                self._serve(source)
+            case 'merge':
+                MergeForm(self._studio.adapter_use, source, self._merged, on_made=self._made)
+            case 'gguf':
+                self._gguf(source)
+            case _:
+                PushForm(self._studio.adapter_use, source, self._merged)
 
     def _serve(self, source: AdapterSource) -> None:
         draw_snippet(snippets.vllm_lora(source.model, source.folder, source.name))
@@ -139,6 +165,14 @@ def read_version(studio: Studio, version_id: str) -> AdapterSource:
         run_id=version.run_id or '',
         tasks=tasks if tasks is not None and tasks.is_file() else None,
     )
+
+
+def _link(text: str, icon: str, path: str) -> ui.element:
+    with ui.element('a').classes('btn') as link:
+        link.props['href'] = path
+        Icon(icon)
+        Text(text)
+    return link
 
 
 def draw_snippets(found: Sequence[Snippet]) -> None:

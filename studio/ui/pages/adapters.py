@@ -26,7 +26,7 @@ from studio.ui.pages.adapter_import import FORMATS, AdapterUpload
 from studio.ui.pages.adapter_list import AdapterList, seal
 from studio.ui.pages.adapter_parts import files_panel, held_out_panel, lineage_panel, notes_panel
 from studio.ui.pages.adapter_proof import ProofPanel
-from studio.ui.pages.adapter_use import use_panel
+from studio.ui.pages.adapter_use import UseRow
 
 if TYPE_CHECKING:
     from studio.services import Studio
@@ -73,6 +73,7 @@ class Page:
     def __init__(self, studio: Studio, seen: Seen, count: Text) -> None:
         self._studio, self._seen, self._count = studio, seen, count
         self._proof: ProofPanel | None = None
+        self._use: UseRow | None = None
         with ui.element('div').classes('adbox') as box:
             self.upload = AdapterUpload(studio, self._brought_in)
             box.props['data-drop'] = self.upload.drop_target
@@ -88,7 +89,7 @@ class Page:
     def _draw(self) -> None:
         """Draw everything below the top bar."""
         self._root.clear()
-        self._proof = None
+        self._proof = self._use = None
         self._root.classes(remove='none') if self._seen.named else self._root.classes('none')
         with self._root:
             if not self._seen.named:
@@ -102,6 +103,7 @@ class Page:
                         return
                 self._head = ui.element('div').classes('dh')
                 self._fill_head(self._seen.version)
+                self._use = UseRow(self._studio, self._seen.version)
                 self._cards(self._seen.version)
 
     def _empty(self) -> None:
@@ -129,11 +131,6 @@ class Page:
             chip(size(version.size), 'z-lg num hide-s')
             seal(version)
             spacer()
-            with ui.element('a').classes('btn' if version.proof.state == 'failed' else 'btn pri') as link:
-                link.props['href'] = f'/adapters/{version.id}/download'
-                link.props('download')
-                Icon('download')
-                Text('Download')
             with Button(icon='ellipsis', kind='icn', label='More'), ui.menu().classes('menu').props('auto-close'):
                 self._item('Rename…', 'pencil', lambda: actions.rename(self._studio, version, self._again))
                 self._item('Move to another name…', 'arrow-up-right', lambda: self._move(version))
@@ -146,11 +143,10 @@ class Page:
 
     def _cards(self, version: AdapterVersionView) -> None:
         with ui.element('div').classes('dg'):
-            with ui.element('div'):
+            self._proof = ProofPanel(self._studio, version, self._again)
+            with ui.element('div').classes('first'):
                 held_out_panel(self._studio, version, self._seen.run)
-                use_panel(self._studio, version.id)
-            with ui.element('div'):
-                self._proof = ProofPanel(self._studio, version, self._again)
+            with ui.element('div').classes('second'):
                 lineage_panel(version, self._seen.run)
                 notes_panel(version, self._annotate)
                 files_panel(version)
@@ -198,6 +194,8 @@ class Page:
             if before.version is None or _shown(seen.version) != _shown(before.version):
                 self._fill_head(seen.version)
                 self._proof.refresh(seen.version)
+                if self._use is not None:
+                    self._use.refresh(seen.version)
             self._proof.progress(job, waits_for)
 
 
