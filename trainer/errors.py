@@ -3,6 +3,7 @@
 RlvrError
 ├── TaskError         a task document is not valid (its fields say where)
 ├── ConfigError       a run's configuration is not valid or cannot work on this machine
+│   └── BaseUnavailable      the base model of an adapter is not here, cannot be used, or is another one
 ├── SandboxError      the sandbox could not do its work: never the candidate's fault, never a reward
 │   ├── SandboxUnavailable   this machine offers no isolation of the asked kind
 │   ├── PackagesFailed       the Python packages that a run asks for could not be installed
@@ -54,6 +55,10 @@ class TaskError(FieldsError):
 
 class ConfigError(FieldsError):
     """A run's configuration is not valid, or cannot work on this machine."""
+
+
+class BaseUnavailable(ConfigError):
+    """The base model of an adapter is not here, cannot be used, or is another one: naming where it is now helps."""
 
 
 class SandboxError(RlvrError):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, NoReturn, get_args
 
 import torch
 from peft import PeftModel
@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, GgufConfig
 from trainer import side_work
 from trainer.checkpoints import sha256
 from trainer.engines import open_engine
-from trainer.errors import ConfigError, FieldError, RunFolderError
+from trainer.errors import BaseUnavailable, ConfigError, FieldError, GenerationError, RunFolderError
 from trainer.evaluate import evaluate
 from trainer.evaluation import Evaluation
 from trainer.fingerprint import base_checksum, difference
@@ -37,13 +37,14 @@ from trainer.requirements import parse_requirements
 from trainer.rollout.chat import Chat
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.play import EpisodeLimits, Player
-from trainer.sandbox import Isolation
-from trainer.sandbox.python_env import package_environment
+from trainer.sandbox import Isolation, open_sandbox
+from trainer.sandbox.python_env import PythonEnvironment, package_environment
 from trainer.task import TaskFile
 
 WEIGHTS: Final = 'adapter_model.safetensors'
 SHOWN: Final = 5
 """Tasks named where verdicts differ."""
+PUT_BACK: Final = 'Put it back, or name its folder.'
 
 
 def prove(
@@ -60,28 +61,29 @@ def prove(
 
     The isolation is the caller's to choose: what was recorded may come from another machine.
 
-    Raises ``ConfigError`` where base or adapter cannot be loaded: then nothing was found out.
+    Raises ``BaseUnavailable`` where the base model is missing or of no use, ``ConfigError`` where the adapter cannot be
+    loaded, ``SandboxError`` where attempts cannot be repeated here: then nothing was found out.
     """
     started = time.monotonic()
     say = report or (lambda *_: None)
-    say('Loading the base model')
     model, hardware = _info(base or expected.model), detect()
-    tokenizer = load_tokenizer(model)
+    repeats = expected.rewards is not None and bool(held_out)
+    python = _sandboxes(home, isolation, expected, say) if repeats else None
+    say('Loading the base model')
+    tokenizer = _tokenizer(model)
     if hardware.device == 'cpu':
         torch.set_num_threads(os.cpu_count() or 1)
     loaded = _load_base(model, expected.precision, hardware)
     checksum = base_checksum(loaded)
-    policy = _load_adapter(loaded, adapter)
     problems = [*_changed_files(adapter, expected), *_changed_base(checksum, expected)]
+    policy = _load_adapter(loaded, adapter, checksum, expected)
     say('Comparing logits')
     off = max((difference(policy, probe) for probe in expected.probes), default=0.0)
     tolerance = LOGIT_TOLERANCE[expected.precision]
     if off > tolerance:
         problems.append(f'A logit differs by {off:.3g}, more than {tolerance:g}')
     verdicts = None
-    if expected.rewards is not None and held_out:
-        # Recorded packages may come from another machine: names alone, as in the settings of a run.
-        python = package_environment(home, parse_requirements(expected.sampling.packages))
+    if repeats:
         now = _attempt_again(policy, tokenizer, expected, held_out, lambda: TfcodeEnv(home, isolation, python), say)
         verdicts, differing = agreement(expected, now)
         problems += differing
@@ -91,6 +93,7 @@ def prove(
         logit_difference=min(off, 1e9),
         logit_tolerance=tolerance,
         verdicts=verdicts,
+        other_base=checksum != expected.base,
         base=checksum,
         adapter=sha256(adapter / WEIGHTS),
         precision=expected.precision,
@@ -172,18 +175,41 @@ def read_expectation(path: Path) -> Expectation:
             'Nothing was recorded to compare with', hint='Runs record it when they end; train it again to prove it.'
         ) from None
     except ValidationError as error:
-        raise RunFolderError(f'{path.name} cannot be read: {error.errors()[0]["msg"]}') from None
+        said = error.errors()[0]['msg']
+        raise RunFolderError(f'{path.name} cannot be read: {said}', hint='Train it again to prove it.') from None
 
 
 def _info(reference: str) -> ModelInfo:
     try:
         return find_model(reference)
     except ConfigError as error:
-        raise ConfigError(
-            f'The base model is not here: {reference}',
-            error.fields,
-            hint='Put it back, or name its folder.',
-        ) from None
+        hint = f'{PUT_BACK} {error.hint}'.strip()
+        raise BaseUnavailable(f'The base model is not here: {reference}', error.fields, hint=hint) from None
+
+
+def _sandboxes(home: Path, isolation: Isolation, expected: Expectation, say: Callable[..., None]) -> PythonEnvironment:
+    """The Python of the sandboxes, with what the run had installed, after one was made: else each attempt would fail.
+
+    Raises ``SandboxUnavailable``, ``PackagesFailed``.
+    """
+    say('Preparing the sandbox')
+    open_sandbox(isolation=isolation).close()
+    # Recorded packages may come from another machine: names alone, as in the settings of a run.
+    return package_environment(home, parse_requirements(expected.sampling.packages))
+
+
+def _tokenizer(model: ModelInfo) -> Any:
+    try:
+        return load_tokenizer(model)
+    except (ConfigError, GenerationError) as error:
+        if isinstance(error.__cause__, ImportError):
+            raise  # Something has to be installed, wherever the model is.
+        fields = [FieldError(loc='model', msg=error.message)]
+        raise BaseUnavailable(error.message, fields, hint=_what_helps(model)) from error
+
+
+def _what_helps(model: ModelInfo) -> str:
+    return 'Download it again, or name its folder.' if model.kind in ('eligible', 'hub') else PUT_BACK
 
 
 def _load_base(model: ModelInfo, precision: Precision, hardware: Hardware) -> Any:
@@ -191,29 +217,34 @@ def _load_base(model: ModelInfo, precision: Precision, hardware: Hardware) -> An
     options: dict[str, Any] = {'dtype': dtype}
     if model.gguf:
         options |= {'gguf_file': model.gguf, 'quantization_config': GgufConfig(dequantize=True)}
-    return _explained(
-        f'The base model {model.title} could not be loaded',
-        lambda: AutoModelForCausalLM.from_pretrained(model.source, **options).to(hardware.device).eval(),
-    )
+    try:
+        loaded = AutoModelForCausalLM.from_pretrained(model.source, **options)
+    except Exception as error:
+        _explain(error, BaseUnavailable, f'The base model {model.title}', 'model', _what_helps(model))
+    return loaded.to(hardware.device).eval()
 
 
-def _load_adapter(base: Any, adapter: Path) -> Any:
-    def load() -> Any:
+def _load_adapter(base: Any, adapter: Path, checksum: str, expected: Expectation) -> Any:
+    try:
         with without_warnings():
             return PeftModel.from_pretrained(base, str(adapter)).eval()
-
-    return _explained(f'{adapter.name} could not be loaded', load)
-
-
-def _explained(what: str, load: Any) -> Any:
-    try:
-        return load()
-    except MemoryError:
-        raise
     except Exception as error:
-        # Files of others: what is wrong with them shows in as many kinds of errors as there are libraries below.
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise ConfigError(f'{what}: {said[0][:300]}', [FieldError(loc='adapter', msg=said[0][:300])]) from error
+        if checksum != expected.base:  # of another shape, most likely: not the adapter is to blame
+            message = _changed_base(checksum, expected)[-1]
+            hint = 'Name the folder of the one that was trained on.'
+            raise BaseUnavailable(message, [FieldError(loc='model', msg=message)], hint=hint) from error
+        hint = 'Put back the files that training wrote, or train it again.'
+        _explain(error, ConfigError, 'The adapter', 'adapter', hint)
+
+
+def _explain(error: Exception, kind: type[ConfigError], what: str, loc: str, hint: str) -> NoReturn:
+    """Say what is wrong with files of others, which shows in as many kinds of errors as there are libraries below."""
+    if side_work.is_out_of_memory(error):
+        raise error
+    if isinstance(error, ImportError):  # no matter of the files
+        kind, hint = ConfigError, 'Install what is missing beside the studio, then prove it again.'
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    raise kind(f'{what} could not be loaded: {said}', [FieldError(loc=loc, msg=said)], hint=hint) from error
 
 
 def _changed_files(adapter: Path, expected: Expectation) -> list[str]:

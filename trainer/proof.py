@@ -88,13 +88,17 @@ class Agreement(Document):
 
 
 class ProofResult(Document):
-    """What a fresh process found. ``problems`` says what differs, in words; none where the proof holds."""
+    """What a fresh process found. ``problems`` says what differs, in words; none where the proof holds.
+
+    ``other_base``: the base model was another one than in training, so it says little of the adapter.
+    """
 
     state: Literal['proven', 'failed']
     problems: tuple[str, ...] = ()
     logit_difference: float
     logit_tolerance: float
     verdicts: Agreement | None = None
+    other_base: bool = False
     base: str
     adapter: str
     precision: Precision

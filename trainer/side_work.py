@@ -39,11 +39,15 @@ class Done(Document):
 
 
 class Failed(Document):
-    """The work cannot be done; ``hint`` says what to do."""
+    """The work cannot be done; ``hint`` says what to do.
+
+    ``error`` is the class of what happened: one of ``trainer.errors``, ``MemoryError``, or another of Python's.
+    """
 
     kind: Literal['failed'] = 'failed'
     message: str
     hint: str = ''
+    error: str = ''
 
 
 Report = Annotated[Progress | Done | Failed, Field(discriminator='kind')]
@@ -104,15 +108,22 @@ def reporting() -> Iterator[Reporter]:
 
 def failure(error: Exception) -> Failed:
     """What an error says to a user."""
+    name = type(error).__name__
     if isinstance(error, RlvrError):
-        return Failed(message=error.message, hint=error.hint)
+        return Failed(message=error.message, hint=error.hint, error=name)
     said = str(error).strip().splitlines() or ['']
-    if isinstance(error, MemoryError) or any(word in str(error) for word in MEMORY_WORDS):
+    if is_out_of_memory(error):
         hint = 'End other programs that use it, a run that trains for instance, or choose a smaller model.'
-        return Failed(message='There is not enough memory for this model', hint=hint)
+        return Failed(message='There is not enough memory for this model', hint=hint, error=MemoryError.__name__)
     if isinstance(error, OSError) and error.strerror:
-        return Failed(message=f'{error.strerror}: {error.filename or "a file"}', hint='See whether the disk is full.')
-    return Failed(message=f'{type(error).__name__}: {said[0][:300]}')
+        what = f'{error.strerror}: {error.filename or "a file"}'
+        return Failed(message=what, hint='See whether the disk is full.', error=name)
+    return Failed(message=f'{name}: {said[0][:300]}', error=name)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out: torch has no class of its own for that on every device."""
+    return isinstance(error, MemoryError) or any(word in str(error) for word in MEMORY_WORDS)
 
 
 def _give_up(*_: object) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 from sqlmodel import col, select
 
-from studio.adapters.rows import version_row
+from studio.adapters.rows import named_base, version_row
 from studio.adapters.service import Adapters
 from studio.adapters.views import ProofState
 from studio.errors import NotFound
@@ -30,6 +30,8 @@ from trainer.proof import EXPECTED, ProofResult
 
 KIND: Final = 'proof'
 NOTHING: Final = 'Nothing was recorded to compare with: only adapters that were trained here can be proven'
+UNREADABLE: Final = 'unreadable'
+"""The ``error`` of a proof whose result is of another version of the trainer."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,14 +52,17 @@ class Proofs:
         return (self._adapters.proof_path(id) / EXPECTED).is_file()
 
     def ask(self, id: str, *, base: str = '') -> None:
-        """Ask for a proof; it is made when it is its turn. ``base`` names the base model where it has moved."""
+        """Ask for a proof; it is made when it is its turn. ``base`` names the base model where it has moved since.
+
+        What was named once holds for later proofs, until something else is.
+        """
         with self._database.write() as session:
             row = version_row(session, id)
             if not self.can_prove(id):
                 raise StoreError(NOTHING, hint='Train it again, and the proof is made when the run ends.')
             if row.proof_state not in ('queued', 'running'):
                 row.proof_state, row.proof_asked_at = 'queued', datetime.now(UTC)
-                row.proof = {'base': base} if base else None
+                row.proof = {'base': base or named_base(row)}
 
     def cancel(self, id: str) -> None:
         """Take a proof that waits or works back; returns when its process is gone."""
@@ -106,9 +111,11 @@ class Proofs:
             with suppress(NotFound):  # deleted meanwhile
                 self._adapters.keep_proof(job.subject, result)
         else:
-            reason = f'{seen.message}. {seen.hint}'.strip() if seen.message else 'Its result cannot be read'
-            _log.warning('The proof of adapter %s could not be made: %s', job.subject, reason)
-            self._set(job.subject, ('running',), 'error', {'reason': reason})
+            reason = _reason(seen)
+            _log.warning(
+                'The proof of adapter %s could not be made: %s\n%s', job.subject, reason, self._jobs.tail(job.id)
+            )
+            self._set(job.subject, ('running',), 'error', {'reason': reason, 'error': seen.error or UNREADABLE})
 
     def _begin_next(self) -> None:
         query = select(AdapterVersionTable).where(
@@ -120,12 +127,13 @@ class Proofs:
         if row is None or self.waits_for():
             return
         folder = self._adapters.proof_path(row.id)
-        if not self._set(row.id, ('queued', 'running'), 'running', {'base': (row.proof or {}).get('base', '')}):
+        if not self._set(row.id, ('queued', 'running'), 'running', {}):
             return
         try:
             self._job = self._jobs.start(KIND, row.id, 'trainer.parity', self._arguments(row, folder))
         except StoreError as error:
-            self._set(row.id, ('running',), 'error', {'reason': f'{error.message}. {error.hint}'.strip()})
+            reason = f'{error.message}. {error.hint}'.strip()
+            self._set(row.id, ('running',), 'error', {'reason': reason, 'error': type(error).__name__})
 
     def _arguments(self, row: AdapterVersionTable, folder: Path) -> list[str]:
         arguments = [
@@ -137,7 +145,7 @@ class Proofs:
         arguments += ['--isolation', self._settings.sandbox]
         arguments += ['--expected', str((folder / EXPECTED).resolve())]
         arguments += ['--held-out', str((folder / 'heldout.jsonl').resolve())]
-        return [*arguments, '--base', str((row.proof or {}).get('base') or '')]
+        return [*arguments, '--base', named_base(row)]
 
     def _put_back(self, job: SideJobView) -> None:
         self._jobs.cancel(job.id)
@@ -145,12 +153,22 @@ class Proofs:
         self._set(job.subject, ('running',), 'queued', None)
 
     def _set(self, id: str, before: tuple[ProofState, ...], state: ProofState, proof: dict[str, object] | None) -> bool:
-        """Move a version on from one of some states; ``None`` keeps what is known. False where it is in none."""
+        """Move a version on from one of some states; ``None`` keeps what is known. False where it is in none.
+
+        Where the base model is stays known in any case.
+        """
         with self._database.write() as session:
             row = session.get(AdapterVersionTable, id)
             if row is None or row.deleted_at is not None or row.proof_state not in before:
                 return False
             row.proof_state = state
             if proof is not None:
-                row.proof = proof
+                row.proof = {'base': named_base(row), **proof}
         return True
+
+
+def _reason(seen: SideJobView) -> str:
+    """Why a proof could not be made, and what to do: where nobody knows, the log has what its process wrote last."""
+    if not seen.message:
+        return 'Its result cannot be read'
+    return f'{seen.message.rstrip(".")}. {seen.hint or "The log of the studio says more."}'

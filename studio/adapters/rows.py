@@ -44,6 +44,11 @@ def version_row(session: Session, id: str) -> AdapterVersionTable:
     return row
 
 
+def named_base(row: AdapterVersionTable) -> str:
+    """Where the base model of a version is now, as somebody named it; empty where it has not moved."""
+    return str((row.proof or {}).get('base') or '')
+
+
 def adapter_row(session: Session, id: str) -> AdapterTable:
     """A name. Raises ``NotFound``."""
     row = session.get(AdapterTable, id)

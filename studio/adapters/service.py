@@ -28,6 +28,7 @@ from studio.adapters.rows import (
     folded,
     known_base,
     known_row,
+    named_base,
     named_row,
     new_row,
     row_of_run,
@@ -182,10 +183,12 @@ class Adapters:
         return self._folder / id / 'proof'
 
     def keep_proof(self, id: str, result: ProofResult) -> None:
-        """Keep what a proof found; it takes the place of the one before."""
-        proof = ProofView(state=result.state, result=result, reason='; '.join(result.problems))
+        """Keep what a proof found; it takes the place of the one before. Where the base model has moved stays known."""
         with self._database.write() as session:
             row = version_row(session, id)
+            proof = ProofView(
+                state=result.state, result=result, reason='; '.join(result.problems), base=named_base(row)
+            )
             row.proof_state, row.proof = result.state, proof.model_dump(mode='json', exclude={'state'})
 
     def zip(self, id: str) -> Path:

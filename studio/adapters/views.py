@@ -26,11 +26,13 @@ class AdapterFile(Document):
 class ProofView(Document):
     """Where the parity proof of a version stands; ``reason`` says why it could not be made or what is wrong.
 
-    ``base`` names the base model where it has moved since.
+    ``base`` names the base model where it has moved since. ``error`` is the class of what stood in the way of a proof
+    (see ``trainer.side_work``); records from before it was kept have none.
     """
 
     state: ProofState = 'none'
     reason: str = ''
+    error: str = ''
     base: str = ''
     result: ProofResult | None = None
 

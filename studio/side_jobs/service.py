@@ -20,6 +20,8 @@ __all__ = ['SideJobView', 'SideJobs']
 
 KEPT: Final = 50
 """Jobs remembered; of those that ended the oldest goes first."""
+ENDED: Final = 'ended'
+"""The ``error`` of a job whose process ended without saying why."""
 
 
 @dataclass
@@ -101,6 +103,11 @@ class SideJobs:
         job = self._job(id)
         return job.process.pid if job.process is not None else None
 
+    def tail(self, id: str) -> str:
+        """The last lines its process wrote to stderr."""
+        job = self._job(id)
+        return job.process.tail if job.process is not None else ''
+
     def close(self) -> None:
         """End every job."""
         for id in list(self._jobs):
@@ -117,8 +124,8 @@ class SideJobs:
                     self._set(job, text=text, done=done, total=total)
                 case Done(result=result):
                     self._set(job, state='done', result=result)
-                case Failed(message=message, hint=hint):
-                    self._set(job, state='failed', message=message, hint=hint)
+                case Failed(message=message, hint=hint, error=error):
+                    self._set(job, state='failed', message=message, hint=hint, error=error)
 
     def _ended(self, job: _Job, code: int) -> None:
         with self._lock:
@@ -127,7 +134,7 @@ class SideJobs:
                     self._set(job, state='cancelled')
                 else:
                     message, hint = how_it_ended(code)
-                    self._set(job, state='failed', message=message, hint=hint)
+                    self._set(job, state='failed', message=message, hint=hint, error=ENDED)
             self._set(job, elapsed_s=time.monotonic() - job.began)
 
     def _set(self, job: _Job, **changes: Any) -> None:

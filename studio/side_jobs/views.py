@@ -12,7 +12,10 @@ JobState = Literal['running', 'done', 'failed', 'cancelled']
 
 
 class SideJobView(Document):
-    """A job as it is now. ``subject`` is what it is about, ``elapsed_s`` how long it has worked."""
+    """A job as it is now. ``subject`` is what it is about, ``elapsed_s`` how long it has worked.
+
+    ``error`` is the class of what made it fail (see ``trainer.side_work``), ``ended`` where its process said nothing.
+    """
 
     id: str
     kind: str
@@ -24,6 +27,7 @@ class SideJobView(Document):
     result: dict[str, Any] = Field(default_factory=dict)
     message: str = ''
     hint: str = ''
+    error: str = ''
     elapsed_s: float = 0.0
 
     @property

@@ -73,9 +73,28 @@ FAILED: dict[str, Any] = RESULT | {
     'logit_difference': 0.5,
     'verdicts': AGREEMENT.model_copy(update={'same': 119, 'solved_now': 84}),
 }
-RESULTS = {'proven': RESULT, 'failed': FAILED}
-ERROR = 'The base model is not here: unsloth/Qwen3-0.6B. Name the folder it is in now, or download it again.'
-PROOFS = ('proven', 'failed', 'error', 'queued', 'running', 'cancelled', 'none')
+OTHER_BASE: dict[str, Any] = RESULT | {
+    'state': 'failed',
+    'problems': (
+        'The base model is another one than in training: sha256 1d77e0a5c3b2…, not 9c419c419c41…',
+        'A logit differs by 2.41, more than 0.005',
+    ),
+    'logit_difference': 2.41,
+    'verdicts': AGREEMENT.model_copy(update={'same': 64, 'solved_now': 39}),
+    'other_base': True,
+}
+RESULTS = {'proven': RESULT, 'failed': FAILED, 'other-base': OTHER_BASE}
+ERRORS = {
+    'error': {
+        'reason': 'The base model is not here: unsloth/Qwen3-0.6B. Name the folder it is in now, or download it again.',
+        'error': 'BaseUnavailable',
+    },
+    'error-sandbox': {
+        'reason': 'bubblewrap is not installed. Install it: apt install bubblewrap.',
+        'error': 'SandboxUnavailable',
+    },
+}
+PROOFS = ('proven', 'failed', 'other-base', *ERRORS, 'queued', 'running', 'cancelled', 'none')
 """States of a proof: one adapter each."""
 LATER = ('deep-paginate', 'after-the-deep-one', 'not started yet')
 
@@ -182,9 +201,8 @@ def _proof(studio: Studio, state: str, home: Path) -> str:
     with studio.database.write() as session:
         row = session.get(AdapterVersionTable, version.id)
         assert row is not None
-        row.proof_state, row.proof, row.proof_asked_at = state, None, datetime.now(UTC)
-        if state == 'error':
-            row.proof = {'reason': ERROR}
+        row.proof, row.proof_asked_at = dict(ERRORS.get(state, {})), datetime.now(UTC)
+        row.proof_state = 'error' if state in ERRORS else state
     if state in RESULTS:
         studio.adapters.keep_proof(version.id, ProofResult.model_validate(RESULTS[state]))
     return version.id

@@ -16,8 +16,8 @@ SIZE = (1024, 768)
 NewPage = Callable[..., Page]
 Shown = tuple[Server, dict[str, str]]
 SEEN = (
-    'proof-queued', 'proof-running', 'proof-error', 'proof-failed', 'run-queued', 'run-failed', 'rollout', 'compare',
-    'try-adapter',
+    'proof-queued', 'proof-running', 'proof-error', 'proof-other-base', 'proof-failed', 'run-queued', 'run-failed',
+    'rollout', 'compare', 'try-adapter',
 )  # fmt: skip
 BACK = """() => { const one = document.createElement('canvas').getContext('2d');
     const look = getComputedStyle(document.querySelector('.btn.pri'));
@@ -59,8 +59,34 @@ def test_a_proof_says_what_it_waits_for_how_far_it_is_and_what_to_do(shown: Show
     ):
         tab.goto(server.url + found[name])
         expect(proof).to_contain_text(text)
-    tab.goto(server.url + found['proof-error'])
-    expect(proof.get_by_role('button', name='Try again')).to_be_visible()
+        expect(proof).to_be_in_viewport(ratio=1)
+    for name, helps in (
+        ('proof-error', ['Name the base…', 'Prove again']),
+        ('proof-error-sandbox', ['Settings', 'Prove again']),
+        ('proof-other-base', ['Name the base…', 'Prove again']),
+        ('proof-failed', ['Prove again']),
+    ):
+        tab.goto(server.url + found[name])
+        expect(proof.locator('.foot .btn')).to_have_text(helps)
+
+
+def test_the_reference_of_the_api_follows_the_switch_of_the_studio(shown: Shown, new_page: NewPage) -> None:
+    server, _ = shown
+    studio = new_page()
+    reference = new_page(context=studio.context)
+    reference.goto(f'{server.url}/docs')
+    reference.locator('.opblock').first.wait_for()
+    look = 'getComputedStyle(document.body).backgroundColor'
+    light, dark = 'rgb(247, 248, 250)', 'rgb(12, 13, 16)'
+    assert reference.evaluate(look) == light
+    reference.emulate_media(color_scheme='dark')
+    reference.wait_for_function(f'{look} === "{dark}"')
+    studio.goto(f'{server.url}/settings')
+    for seen in (dark, light):
+        studio.get_by_role('button', name='Switch theme').click()
+        reference.wait_for_function(f'{look} === "{seen}"')
+    reference.reload()
+    assert reference.evaluate(look) == light, 'the studio is light, whatever the system is'
 
 
 @pytest.mark.parametrize('theme', ['light', 'dark'])

@@ -12,7 +12,7 @@ from stand_in import ended, new_run, until
 from studio.errors import NotFound
 from studio.services import Studio
 from studio.store.tables import RunTable
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, RunFolderError
 from trainer.proof import EXPECTED, Agreement, ProofResult
 from trainer.runfolder import RunFolder
 
@@ -179,8 +179,11 @@ def test_a_proof_is_asked_for_when_there_is_something_to_compare(studio: Studio)
         studio.proofs.ask(two.id)
     studio.proofs.cancel(one.id)
     assert studio.adapters.get(one.id).proof.state == 'cancelled'
-    studio.proofs.ask(one.id)
+    studio.proofs.ask(one.id, base='/models/moved')
     assert studio.adapters.get(one.id).proof.state == 'queued'
+    studio.proofs.cancel(one.id)
+    studio.proofs.ask(one.id)
+    assert studio.adapters.get(one.id).proof.base == '/models/moved', 'what was named once holds'
 
 
 def test_a_proof_that_cannot_be_made_says_why_and_the_next_studio_goes_on(open_studio: Open) -> None:
@@ -200,7 +203,9 @@ def test_a_proof_that_cannot_be_made_says_why_and_the_next_studio_goes_on(open_s
         return studio.adapters.get(id).proof.state == 'error'
 
     until(proven, 60)
-    assert 'parity.json cannot be read' in studio.adapters.get(id).proof.reason
+    proof = studio.adapters.get(id).proof
+    assert 'parity.json cannot be read' in proof.reason and proof.reason.endswith('Train it again to prove it.')
+    assert proof.error == RunFolderError.__name__
 
 
 def test_a_result_is_kept_with_what_differs(studio: Studio) -> None:

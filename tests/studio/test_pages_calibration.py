@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from trainer.calibration_messages import Counted
 
 
 @pytest.fixture
-def studio(open_studio: Callable[..., Studio]) -> Iterator[Studio]:
+def studio(open_studio: Callable[..., Studio]) -> Studio:
     return open_studio(watch=False)
 
 
@@ -67,7 +67,7 @@ async def test_the_plan_forecasts_or_says_that_it_cannot(user: User, studio: Stu
     ids = [studio.documents.create(task(number), status='published').id for number in range(3)]
     await user.open('/train')
     await user.should_see('No forecast: this model has attempted none of the tasks.')
-    assert len(user.find('Calibrate', kind=Text).elements) == 1, 'offered once, where the forecast is missed'
+    assert len(user.find(content='Calibrate', kind=Text).elements) == 1, 'offered once, where the forecast is missed'
     measure(studio, {ids[0]: (1.0, 0.0), ids[1]: (0.0,) * 8})
     await user.open('/train')
     await user.should_see('from 2 to 8 attempts a task with Starter')

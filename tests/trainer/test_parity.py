@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
 
+import trainer.parity
 from studio.services import Studio
 from studio.settings import Settings
 from studio.store.ids import new_id
 from trainer.config import RunConfig, parse_settings
-from trainer.errors import ConfigError
+from trainer.errors import BaseUnavailable, ConfigError, SandboxUnavailable
 from trainer.manifest import read_manifest
 from trainer.models import ASSETS, STARTER_FOLDER
 from trainer.parity import prove, read_expectation
@@ -131,9 +133,45 @@ def test_another_base_is_found_and_a_missing_one_is_one_sentence(run: RunFolder,
     result = found(run, run.adapter, str(other))
     assert result.state == 'failed'
     assert any(problem.startswith('The base model is another one than in training') for problem in result.problems)
-    with pytest.raises(ConfigError, match='The base model is not here') as error:
+    assert result.other_base
+    with pytest.raises(BaseUnavailable, match='The base model is not here') as error:
         found(run, run.adapter, str(tmp_path / 'gone'))
-    assert error.value.hint == 'Put it back, or name its folder.'
+    assert error.value.hint.startswith('Put it back, or name its folder.')
+
+
+def test_what_stands_in_the_way_of_a_proof_is_told_by_its_class(run: RunFolder, tmp_path: Path) -> None:
+    """Naming the base model helps with the first ones only."""
+    base = Path(run.config().model)
+    narrow, unreadable = tmp_path / 'narrow', tmp_path / 'unreadable'
+    for folder in (narrow, unreadable):
+        shutil.copytree(base, folder)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, intermediate_size=64)).save_pretrained(narrow)
+    with pytest.raises(BaseUnavailable, match='The base model is another one than in training'):
+        found(run, run.adapter, str(narrow))
+    (unreadable / 'model.safetensors').write_bytes(b'x' * 64)
+    with pytest.raises(BaseUnavailable, match='could not be loaded'):
+        found(run, run.adapter, str(unreadable))
+    (unreadable / 'tokenizer.json').write_text('{')
+    with pytest.raises(BaseUnavailable):
+        found(run, run.adapter, str(unreadable))
+
+    adapter = tmp_path / 'adapter'
+    shutil.copytree(run.adapter, adapter)
+    (adapter / WEIGHTS).write_bytes(b'x' * 64)
+    with pytest.raises(ConfigError, match='The adapter could not be loaded') as error:
+        found(run, adapter)
+    assert type(error.value) is ConfigError and 'train it again' in error.value.hint
+
+
+def test_without_a_sandbox_nothing_is_found_out(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt would end in an error: that says nothing against the adapter."""
+
+    def none(**_: object) -> None:
+        raise SandboxUnavailable('there is none')
+
+    monkeypatch.setattr(trainer.parity, 'open_sandbox', none)
+    with pytest.raises(SandboxUnavailable):
+        found(run, run.adapter)
 
 
 def test_the_card_has_numbers_and_plots_and_what_was_recorded_can_be_read(run: RunFolder) -> None:

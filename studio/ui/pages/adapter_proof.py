@@ -11,9 +11,10 @@ from nicegui import ui
 from studio.adapters.views import AdapterVersionView
 from studio.side_jobs.service import SideJobView
 from studio.ui.components.dialogs import opened_dialog
-from studio.ui.components.elements import Button, Icon, Text, spacer
+from studio.ui.components.elements import Button, Icon, Text, sized, spacer
 from studio.ui.components.fields import Field
 from studio.ui.components.wording import ago, duration
+from trainer.errors import BaseUnavailable, RunFolderError, SandboxUnavailable
 from trainer.proof import ProofResult
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ WORDS = {
     'cancelled': ('circle-dashed', '', 'Not proven', 'The proof was cancelled'),
     'none': ('circle-dashed', '', 'Not proven', ''),
 }
+OTHER_BASE = 'Made with another base model than it was trained on'
+BASE_ERRORS = frozenset({'', BaseUnavailable.__name__})
+"""Errors that naming the base model may mend; records from before the class of an error was kept have none."""
 
 
 class ProofPanel:
@@ -55,6 +59,8 @@ class ProofPanel:
                 if version.imported
                 else 'Its run recorded nothing to compare with'
             )
+        if version.proof.result is not None and version.proof.result.other_base:
+            text = OTHER_BASE
         with self._box:
             with ui.element('div').classes(f'sealbar {kind}').props('role=status'):
                 Icon(icon, 'ic-l')
@@ -88,7 +94,7 @@ class ProofPanel:
             self._foot(f'{ago(proof.result.made_at)} · {proof.result.device}, {proof.result.precision}', 'Prove again')
         elif proof.state == 'error':
             Text(proof.reason, 'div', 't-small pad wrap')
-            self._foot('', 'Try again', base=True)
+            self._foot('', 'Prove again')
         elif proof.state == 'cancelled':
             self._foot('', 'Prove')
 
@@ -102,13 +108,23 @@ class ProofPanel:
             with ui.element('div').classes('pbar').props('aria-hidden=true'):
                 self._bar = ui.element('i').style('width: 0%')
 
-    def _foot(self, text: str, action: str, *, base: bool = False) -> None:
+    def _foot(self, text: str, action: str) -> None:
         with ui.element('div').classes('hs pad foot'):
             Text(text, classes='t3 t-micro')
             spacer()
-            if base:
-                Button('Name the base…', kind='xs', on_click=self._name_base)
+            self._help()
             Button(action, icon='rotate-ccw' if action != 'Prove' else 'badge-check', kind='xs', on_click=self._ask)
+
+    def _help(self) -> None:
+        """Offer what helps before it is proven again; what has to be installed or freed is said in the reason."""
+        proof, run = self._version.proof, self._version.run_id
+        other_base = proof.result is not None and proof.result.other_base
+        if other_base or (proof.state == 'error' and proof.error in BASE_ERRORS):
+            Button('Name the base…', kind='xs', on_click=self._name_base)
+        elif proof.error == SandboxUnavailable.__name__:
+            _link('Settings', '/settings')
+        elif proof.error == RunFolderError.__name__ and run:
+            _link('Train again', f'/train?copy={run}')
 
     async def _ask(self, base: str = '') -> None:
         await background.io_bound(lambda: self._studio.proofs.ask(self._version.id, base=base))
@@ -123,7 +139,7 @@ class ProofPanel:
         text = 'Where the base model is now. It must be the very one that was trained on.'
         with opened_dialog('The base model', text=text) as dialog:
             with Field('Folder or hub id', classes='mt-3') as field:
-                box = ui.input(value=self._version.model).props('outlined dense autofocus')
+                box = ui.input(value=self._version.proof.base or self._version.model).props('outlined dense autofocus')
                 box.props['aria-label'] = 'Folder or hub id'
 
             async def go() -> None:
@@ -141,7 +157,7 @@ class ProofPanel:
 
 
 def _numbers(result: ProofResult) -> None:
-    with ui.element('dl').classes('pp'):
+    with ui.element('dl').classes('pp two'):
         seen = result.verdicts
         if seen is None:
             _pair('Held-out attempts', 'none were measured')
@@ -158,6 +174,12 @@ def _numbers(result: ProofResult) -> None:
         _pair('Largest logit difference', off, '' if near else 'bad')
         _pair('Base model', f'sha256 {result.base[:6]}…{result.base[-4:]}', title=result.base)
         _pair('Weights', f'sha256 {result.adapter[:6]}…{result.adapter[-4:]}', title=result.adapter)
+
+
+def _link(text: str, path: str) -> None:
+    with ui.element('a').classes(f'btn {sized("xs")}') as link:
+        link.props['href'] = path
+        Text(text, classes='cap')
 
 
 def _pair(name: str, value: str, kind: str = '', *, title: str = '') -> None:
