@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from accelerate.utils import extract_model_from_parallel
 from huggingface_hub import constants, get_session
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file
@@ -93,6 +94,11 @@ def checksum(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
         digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}\n'.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def without_autocast(policy: Any) -> None:
+    """Give a policy back the forward pass that training wrapped: what is measured from here on is what PEFT loads."""
+    extract_model_from_parallel(policy, keep_fp32_wrapper=False)
 
 
 @contextmanager

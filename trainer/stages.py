@@ -21,7 +21,7 @@ from trainer.grpo import GrpoRun
 from trainer.held_out import HeldOut, best
 from trainer.journal import Journal, Stage
 from trainer.model_card import write_model_card
-from trainer.policy import load_model, load_weights, save_weights, with_adapter
+from trainer.policy import load_model, load_weights, save_weights, with_adapter, without_autocast
 from trainer.preparation import Run, prepare
 from trainer.runfolder import RunFolder, write_json
 from trainer.sandbox.packages import InstallStopped
@@ -119,6 +119,7 @@ def _cold_start(run: Run, policy: Any, held_out: HeldOut) -> SftRun:
     else:
         run.journal.state('cold_start')
         stage.train(policy)
+        without_autocast(policy)
         if stage.stopped:
             return stage
         if run.team.writes:
@@ -143,6 +144,7 @@ def _reinforced(run: Run, policy: Any, held_out: HeldOut, loaded: Checkpoint | N
         run.journal.write(Progress(step=stage.steps, total=run.plan.steps))
     run.journal.state('training')
     stage.train(policy)
+    without_autocast(policy)
     state: RunState = 'finished'
     if stage.failed or stage.stopped:
         state = 'failed' if stage.failed else 'stopped'
