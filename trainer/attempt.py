@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainer.checkers.grading import grade
 from trainer.errors import RlvrError, SandboxError, SetupFailed
 from trainer.sandbox import Isolation, Sandbox, SandboxSpec, open_sandbox
+from trainer.sandbox.leftovers import passing_folder
 from trainer.sandbox.protocol import Limits, PathRefused, State
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
 from trainer.sandbox.snapshot import write_workspace
@@ -132,8 +132,8 @@ def final_workspace(left: Sandbox | State) -> Iterator[Path]:
     Every process of a sandbox is ended, and it cannot be used afterwards. Raises ``SandboxError`` and ``OSError``
     where it cannot be read.
     """
-    with tempfile.TemporaryDirectory(prefix='rlvr-final-', ignore_cleanup_errors=True) as folder:
-        final = Path(folder) / 'work'
+    with passing_folder('final') as folder:
+        final = folder / 'work'
         final.mkdir()
         if isinstance(left, State):
             write_workspace(left, final)

@@ -7,7 +7,6 @@ in the same workspace; where a changed task begins otherwise than the run's did,
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -21,6 +20,7 @@ from trainer.events import Resumed, RolloutEvent, read_events
 from trainer.kept_workspaces import KeptWorkspace, WorkspaceFolder
 from trainer.runfolder import RunFolder
 from trainer.sandbox import Isolation, SandboxScope
+from trainer.sandbox.leftovers import passing_folder
 from trainer.sandbox.python_env import PythonEnvironment
 from trainer.task import TaskSpec
 from trainer.validation import Document
@@ -188,8 +188,8 @@ def _one(
 def _graded(
     folder: WorkspaceFolder, kept: KeptWorkspace, spec: TaskSpec, ground: Ground, scope: SandboxScope
 ) -> Verdict:
-    with tempfile.TemporaryDirectory(prefix='rlvr-regrade-', ignore_cleanup_errors=True) as made, scope.entered():
-        final = Path(made) / 'work'
+    with passing_folder('regrade') as made, scope.entered():
+        final = made / 'work'
         final.mkdir()
         folder.unpack(kept, final)
         return grade(

@@ -63,7 +63,12 @@ def state():
         'processes': sorted(child.pid for child in own.children(recursive=True)),
         'marked': marked(),
         'mounts': Path('/proc/self/mountinfo').read_text(encoding='utf-8'),
-        'folders': sorted(place.name for place in base_folder().iterdir() if f'-{own.pid}-' in place.name),
+        'folders': sorted(
+            place.name
+            for parent in (base_folder(), Path(tempfile.gettempdir()))
+            for place in parent.iterdir()
+            if f'-{own.pid}-' in place.name
+        ),
         'temporary': [place for place in TEMPORARY if os.path.lexists(place)],
         'descriptors': own.num_fds(),
     }

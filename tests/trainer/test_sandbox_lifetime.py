@@ -17,7 +17,14 @@ from trainer.errors import SandboxError
 from trainer.sandbox import SandboxSpec, leftovers, open_sandbox
 from trainer.sandbox.client import Launched, ServedSandbox
 from trainer.sandbox.inside import frames
-from trainer.sandbox.leftovers import base_folder, owner_tag, private_folder, remove_tree, sweep_leftovers
+from trainer.sandbox.leftovers import (
+    base_folder,
+    owner_tag,
+    passing_folder,
+    private_folder,
+    remove_tree,
+    sweep_leftovers,
+)
 from trainer.sandbox.pool import SandboxPool
 
 MARK = b'94%d' % os.getpid()
@@ -180,6 +187,30 @@ def test_sweeping_touches_the_dead_only():
     remove_tree(mine)
     remove_tree(other)
     remove_tree(other)
+
+
+def test_passing_folders_of_the_dead_are_swept_and_nothing_else(monkeypatch, tmp_path):
+    """A process that is killed while it checks leaves a copy of a workspace."""
+    monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
+    monkeypatch.delenv('XDG_RUNTIME_DIR', raising=False)
+    code = (
+        'import os, signal\nfrom trainer.sandbox.leftovers import passing_folder\n'
+        'with passing_folder("final") as folder:\n'
+        '  (folder / "closed").mkdir(mode=0)\n  os.kill(os.getpid(), signal.SIGKILL)\n'
+    )
+    subprocess.run([sys.executable, '-c', code], env={**os.environ, 'TMPDIR': str(tmp_path)}, check=False)
+    (left,) = tmp_path.glob('rlvr-final-*')
+    somewhere = tmp_path / 'somewhere'
+    somewhere.mkdir()
+    kept = [tmp_path / f'rlvr-link-{left.name.removeprefix("rlvr-final-")}', tmp_path / 'rlvr-final-mine']
+    kept[0].symlink_to(somewhere)
+    kept[1].mkdir()
+    with passing_folder('final') as own:
+        assert sweep_leftovers() == (left,)
+        assert own.stat().st_mode & 0o777 == 0o700
+        (own / 'closed').mkdir(mode=0)
+    assert not own.exists()
+    assert all(map(os.path.lexists, kept)) and somewhere.is_dir()
 
 
 def test_a_base_folder_of_somebody_else_is_refused(monkeypatch, tmp_path):

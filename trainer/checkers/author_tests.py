@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from pydantic import PositiveInt, TypeAdapter, ValidationError
 from trainer.checkers.base import CheckContext
 from trainer.checkers.private_run import run_privately
 from trainer.errors import CheckerError
+from trainer.sandbox.leftovers import passing_folder
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ def _alone(path: Path) -> threading.Lock:
 def _made(asked: Mapping[str, object], timeout_s: float, context: CheckContext) -> tuple[TestList, bool]:
     """Collect in a fresh sandbox over an empty workspace; whether the same would come out again."""
     with (
-        tempfile.TemporaryDirectory(prefix='rlvr-tests-', ignore_cleanup_errors=True) as empty,
-        context.open_sandbox(workspace=Path(empty)) as sandbox,
+        passing_folder('tests') as empty,
+        context.open_sandbox(workspace=empty) as sandbox,
     ):
         result, said = run_privately(sandbox, MODULES, asked, timeout_s=timeout_s)
     answer = {key: value for part in said for key, value in part.items()}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from trainer.checkers.base import CheckContext
 from trainer.checkers.protect import restore
+from trainer.sandbox.leftovers import passing_folder
 from trainer.sandbox.protocol import Sandbox
 
 MAX_REMEMBERED = 256
@@ -30,8 +29,8 @@ def without_candidate(context: CheckContext, what: str, happens: Callable[[Sandb
     with _lock:
         if key in _remembered:
             return _remembered[key]
-    with tempfile.TemporaryDirectory(prefix='rlvr-blame-') as folder:
-        workspace = Path(folder) / 'work'
+    with passing_folder('blame') as folder:
+        workspace = folder / 'work'
         workspace.mkdir()
         restore(workspace, context.author_files, context.protected)
         with context.open_sandbox(workspace=workspace) as sandbox:

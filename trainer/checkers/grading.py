@@ -6,7 +6,6 @@ back; a fresh sandbox without network, with an environment made from nothing; th
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from trainer.checkers.base import CheckContext, Checker
 from trainer.checkers.protect import remove, restore
 from trainer.errors import CheckerError, RlvrError
 from trainer.sandbox import Isolation, Sandbox, SandboxSpec, open_sandbox
+from trainer.sandbox.leftovers import passing_folder
 from trainer.sandbox.protocol import Limits, Mount
 from trainer.sandbox.python_env import PythonEnvironment, base_environment
 from trainer.sandbox.snapshot import copy_workspace
@@ -82,8 +82,8 @@ def _graded(
 ) -> Verdict:
     protected = protected_files(checker, author_files)
     python = environment or base_environment(home)
-    with tempfile.TemporaryDirectory(prefix='rlvr-grade-', ignore_cleanup_errors=True) as folder:
-        final = Path(folder) / 'work'
+    with passing_folder('grade') as folder:
+        final = folder / 'work'
         final.mkdir()
         too_large = [entry for entry in copy_workspace(workspace, final, limits=limits) if ': too ' in entry]
         if checker.type != 'file_exists':

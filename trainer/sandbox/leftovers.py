@@ -13,9 +13,11 @@ import shutil
 import stat
 import tempfile
 import uuid
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+PASSING: Final = 'rlvr-'
 _TAG: Final = re.compile(r'(\d+)-(\d+)-[0-9a-f]{12}$')
 
 
@@ -32,6 +34,18 @@ def private_folder(kind: str) -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def passing_folder(kind: str) -> Iterator[Path]:
+    """Lend an empty folder among the host's temporary ones, readable by nobody else, that this process owns."""
+    folder = Path(tempfile.gettempdir(), f'{PASSING}{kind}-{owner_tag()}')
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):  # what is left of it is swept one day
+            remove_tree(folder)
+
+
 def base_folder() -> Path:
     """Return (and make) the folder that holds this user's sandbox folders; refuses one that somebody else planted."""
     above = os.environ.get('XDG_RUNTIME_DIR', '')
@@ -45,19 +59,33 @@ def base_folder() -> Path:
 
 
 def sweep_leftovers() -> tuple[Path, ...]:
-    """Remove what sandboxes of dead processes have left on the host; return what was removed."""
-    return sweep_folder(base_folder())
+    """Remove what dead processes have left of sandboxes and of passing folders; return what was removed."""
+    # Everybody may write where passing folders are: only this user's own are touched.
+    passing = [place for place in Path(tempfile.gettempdir()).glob(f'{PASSING}*') if _is_own_folder(place)]
+    return sweep_folder(base_folder()) + _remove_dead(passing)
 
 
 def sweep_folder(base: Path) -> tuple[Path, ...]:
     """Remove the entries of ``base`` whose names carry a dead owner; return them."""
+    return _remove_dead(base.iterdir())
+
+
+def _remove_dead(places: Iterable[Path]) -> tuple[Path, ...]:
     removed = []
-    for place in sorted(base.iterdir()):
+    for place in sorted(places):
         tag = _TAG.search(place.name)
         if tag and _started(int(tag[1])) != int(tag[2]):
             remove_tree(place)
             removed.append(place)
     return tuple(removed)
+
+
+def _is_own_folder(place: Path) -> bool:
+    try:
+        status = place.lstat()
+    except OSError:  # gone meanwhile
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def remove_tree(folder: Path) -> None:
