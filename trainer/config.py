@@ -100,7 +100,7 @@ class Settings(CamelDocument):
         default=None, strict=True, ge=1, le=1024, description='Completions of one forward and backward pass.'
     )
     gradient_accumulation_steps: int | None = Field(default=None, strict=True, ge=1, le=1024)
-    temperature: float | None = Field(default=None, strict=True, gt=0, le=5, allow_inf_nan=False)
+    temperature: float | None = Field(default=None, strict=True, ge=0.01, le=5, allow_inf_nan=False)
     lora_rank: int | None = Field(default=None, strict=True, ge=1, le=512)
     lora_alpha: int | None = Field(default=None, strict=True, ge=1, le=2048)
     seed: int = Field(default=1, strict=True, ge=0, lt=2**31)

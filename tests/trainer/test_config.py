@@ -72,6 +72,7 @@ def test_out_of_bounds_is_clamped_and_said(key: str, given: float, kept: float) 
         ({'rl': []}, 'rl'),
         ({'temperature': float('nan')}, 'temperature'),
         ({'temperature': -0.5}, 'temperature'),
+        ({'temperature': 1e-40}, 'temperature'),  # logits over it are no numbers
         ({'learningRate': 0}, 'learningRate'),
         ({'learningRate': float('inf')}, 'learningRate'),
         ({'batchSize': 0}, 'batchSize'),
