@@ -283,7 +283,7 @@ def test_a_large_batch_is_played_in_waves(
 
 
 def test_no_two_batches_of_a_team_have_the_same_seed(chat: Chat, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process may begin with the same random state, and one may have more waves than another."""
+    """One process may have more waves than another, and one that goes on has another random state than it had."""
     monkeypatch.setattr(rollout_play, 'AT_ONCE', 2)
     seeds: list[int] = []
 
@@ -294,19 +294,26 @@ def test_no_two_batches_of_a_team_have_the_same_seed(chat: Chat, home: Path, mon
             with super().open(rows, temperature=temperature, seed=seed) as stream:
                 yield stream
 
+    drawn: list[object] = []
+
     class Alone(Team):
+        """A process whose others have drawn before it, the first one for all."""
+
         def gather(self, value: object) -> list[object]:  # type: ignore[override]
-            return [value]
+            if isinstance(value, int) and self.rank == 0:
+                drawn.append(value)
+            return [drawn.pop(0) if self.rank and isinstance(value, int) else value]
 
     limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
-    for rank in range(2):
-        torch.manual_seed(1)
+    for rank, state in ((0, 1), (1, 1), (0, 1), (1, 2)):
+        torch.manual_seed(state)
         engine = Seeded(chat.tokenizer, [DONE])
         player = SharedPlayer(chat, engine, limits, NoSandbox, team=Alone(rank, 2))
         for _ in range(3):
             player.play([task()] * 5)
         player.close()
-    assert len(seeds) == len(set(seeds)) == 3 * (1 + 2)
+    assert len(seeds) == 2 * len(set(seeds)) == 2 * 3 * (1 + 2)
+    assert seeds[:9] == seeds[9:]
     # One process alone draws as a player without a team does.
     alone = []
     players = [SharedPlayer(chat, engine, limits, NoSandbox, team=Team()), Player(chat, engine, limits, NoSandbox)]

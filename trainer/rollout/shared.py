@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-
-import torch
 
 from trainer.engines import GenerationEngine
 from trainer.recording import Change
@@ -50,6 +49,8 @@ class SharedPlayer(Player):
         if self._team.size == 1:
             return super().play(tasks, stop=stop, share_calls=share_calls)
         mine = self._team.share(tasks)
+        # The random state of the first process decides for all: it is the one that a checkpoint holds.
+        self._seeds = random.Random(f'{self._team.gather(super()._seed())[0]}/{self._team.rank}')
         played: list[Played] | None = []
         self.seconds = {}
         try:
@@ -68,8 +69,7 @@ class SharedPlayer(Player):
         return episodes
 
     def _seed(self) -> int:
-        # Processes may hold the same random state, and need not play as many batches: each has every n-th seed of it.
-        return int(torch.randint(2**62, (self._team.size,))[self._team.rank].item())
+        return super()._seed() if self._team.size == 1 else self._seeds.getrandbits(62)
 
     def _packed(self, episode: Episode) -> Played:
         assert episode.checked is not None
