@@ -80,7 +80,8 @@ def _serve_reference(api: FastAPI) -> None:
         )
         # The script stands before what is drawn, and does not wait: the page is never shown in the wrong colours.
         ours = '<link rel="stylesheet" href="/assets/css/api-docs.css"><script src="/assets/js/api-docs.js"></script>'
-        return HTMLResponse(bytes(page.body).decode().replace('</head>', f'{ours}</head>'))
+        text = bytes(page.body).decode().replace('<html>', '<html lang="en">')
+        return HTMLResponse(text.replace('</head>', f'{ours}</head>'))
 
 
 def _name_the_key(api: FastAPI) -> None:
