@@ -142,10 +142,16 @@ class Signal:
                 self._draw_advice(total)
 
     def _draw_unknown(self) -> None:
-        with ui.element('div').classes('hs'):
-            Text('No forecast: this model has attempted none of the tasks.', classes='hint')
-            spacer()
-            Button('Calibrate these', icon='target', kind='xs', on_click=lambda: self._calibrate(self._ids))
+        with ui.element('div').classes('big'):
+            _ring(None)
+            with ui.element('div').classes('vs vs-1'):
+                Text('No forecast yet', classes='w6 t-md')
+                Text(
+                    'This model has attempted none of the tasks: how many teach something is not known.',
+                    'p',
+                    't-small t2',
+                )
+                Button('Calibrate these', icon='target', kind='sm', on_click=lambda: self._calibrate(self._ids))
 
     def _draw_total(self, total: float) -> None:
         with ui.element('div').classes('big'):
@@ -275,12 +281,16 @@ def _note(text: str, icon: str, kind: str = '', lead: str = '') -> ui.element:
     return note
 
 
-def _ring(share: float) -> None:
+def _ring(share: float | None) -> None:
     """A ring that is filled as far as a share, with the share in its middle. Numbers only: it goes in as markup."""
-    arc = f'{share * _ROUND:.1f} {_ROUND:.1f}'
+    arc = f'{(share or 0) * _ROUND:.1f} {_ROUND:.1f}'
     circle = f'cx="30" cy="30" r="{_RADIUS}"'
     value = f'<circle class="value" {circle} stroke-dasharray="{arc}" transform="rotate(-90 30 30)"/>' if share else ''
-    drawn = ui.element('svg').classes('ring').props(f'viewBox="0 0 60 60" role=img aria-label="{share:.0%} of groups"')
+    words, says = ('?', 'not known') if share is None else (f'{share:.0%}', f'{share:.0%} of groups')
+    drawn = (
+        ui.element('svg').classes('ring' if share is not None else 'ring none').props('viewBox="0 0 60 60" role=img')
+    )
+    drawn.props['aria-label'] = says
     drawn._props['innerHTML'] = (
-        f'<circle class="track" {circle}/>{value}<text x="30" y="34.5" text-anchor="middle">{share:.0%}</text>'
+        f'<circle class="track" {circle}/>{value}<text x="30" y="34.5" text-anchor="middle">{words}</text>'
     )
