@@ -24,7 +24,7 @@ from transformers import AutoModelForCausalLM, GgufConfig
 from trainer import side_work
 from trainer.checkpoints import sha256
 from trainer.engines import open_engine
-from trainer.errors import BaseUnavailable, ConfigError, FieldError, GenerationError, RunFolderError
+from trainer.errors import BaseUnavailable, CheckerError, ConfigError, FieldError, GenerationError, RunFolderError
 from trainer.evaluate import evaluate
 from trainer.evaluation import Evaluation
 from trainer.fingerprint import base_checksum, difference
@@ -62,7 +62,7 @@ def prove(
     The isolation is the caller's to choose: what was recorded may come from another machine.
 
     Raises ``BaseUnavailable`` where the base model is missing or of no use, ``ConfigError`` where the adapter cannot be
-    loaded, ``SandboxError`` where attempts cannot be repeated here: then nothing was found out.
+    loaded, ``SandboxError`` or ``CheckerError`` where attempts cannot be repeated here: then nothing was found out.
     """
     started = time.monotonic()
     say = report or (lambda *_: None)
@@ -87,6 +87,7 @@ def prove(
         now = _attempt_again(policy, tokenizer, expected, held_out, lambda: TfcodeEnv(home, isolation, python), say)
         verdicts, differing = agreement(expected, now)
         problems += differing
+        _see_enough(verdicts, expected, problems)
     return ProofResult(
         state='failed' if problems else 'proven',
         problems=tuple(problems),
@@ -107,7 +108,7 @@ def agreement(expected: Expectation, now: Evaluation) -> tuple[Agreement, list[s
     """Compare held-out attempts one by one, or as a rate where they cannot be repeated; say what differs.
 
     An attempt counts as the same when both were solved or both were not; an error on either side is compared with
-    nothing, and too many of them prove nothing.
+    nothing.
     """
     then = expected.rewards or {}
     both = [
@@ -123,10 +124,7 @@ def agreement(expected: Expectation, now: Evaluation) -> tuple[Agreement, list[s
     found = Agreement(
         attempts=len(both), same=same, allowed=allowed, solved_then=solved_then, solved_now=solved_now, exact=exact
     )
-    asked = sum(map(len, then.values()))
     problems = []
-    if 2 * len(both) < asked:
-        problems.append(f'Only {len(both)} of {asked} held-out attempts could be repeated without an error')
     if len(both) - same > allowed:
         tasks = list(dict.fromkeys(title for title, old, new in both if old != new))
         named = ', '.join(tasks[:SHOWN]) + (f' and {len(tasks) - SHOWN} more' if len(tasks) > SHOWN else '')
@@ -136,6 +134,18 @@ def agreement(expected: Expectation, now: Evaluation) -> tuple[Agreement, list[s
             f'{solved_now} of {len(both)} attempts are solved now, {solved_then} were: more than chance explains'
         )
     return found, problems
+
+
+def _see_enough(verdicts: Agreement, expected: Expectation, problems: list[str]) -> None:
+    """Too many errors prove nothing, for or against. Raises ``CheckerError`` where nothing else speaks against it."""
+    asked = sum(map(len, (expected.rewards or {}).values()))
+    if 2 * verdicts.attempts >= asked:
+        return
+    few = f'Only {verdicts.attempts} of {asked} held-out attempts could be repeated without an error'
+    if not problems:
+        hint = 'Weights and logits agree. See that the checkers of the held-out tasks work here, then prove it again.'
+        raise CheckerError(few, hint=hint)
+    problems.append(few)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,8 @@ from studio.services import Studio
 from studio.settings import Settings
 from studio.store.ids import new_id
 from trainer.config import RunConfig, parse_settings
-from trainer.errors import BaseUnavailable, ConfigError, SandboxUnavailable
+from trainer.errors import BaseUnavailable, CheckerError, ConfigError, SandboxUnavailable
+from trainer.evaluation import Evaluation, TaskResult
 from trainer.manifest import read_manifest
 from trainer.models import ASSETS, STARTER_FOLDER
 from trainer.parity import prove, read_expectation
@@ -171,6 +172,15 @@ def test_without_a_sandbox_nothing_is_found_out(run: RunFolder, monkeypatch: pyt
 
     monkeypatch.setattr(trainer.parity, 'open_sandbox', none)
     with pytest.raises(SandboxUnavailable):
+        found(run, run.adapter)
+
+
+def test_errors_of_checkers_say_nothing_against_an_adapter(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (task,) = run.held_out_tasks()
+    errors = TaskResult(id=task.id, solved=0, attempts=0, errors=2, low=0, high=1, rewards=(None, None))
+    broken = Evaluation(k=2, mean=None, low=0, high=1, solved=0, attempts=0, errors=2, tasks=(errors,))
+    monkeypatch.setattr(trainer.parity, '_attempt_again', lambda *_: broken)
+    with pytest.raises(CheckerError, match='Only 0 of 2 held-out attempts'):
         found(run, run.adapter)
 
 
