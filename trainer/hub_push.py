@@ -108,18 +108,25 @@ def _explained(repo: str, token: str) -> Iterator[None]:
         raise _refused('repo', _without(str(error), token)) from None
     except OfflineModeIsEnabled:
         raise _refused('repo', 'HF_HUB_OFFLINE is set: the hub is not asked', 'Unset it, and try again.') from None
-    except HfHubHTTPError as error:
-        raise _answered(error, repo, token) from None
-    except LOST as error:
-        raise _refused(
+    except Exception as error:
+        # Of whichever client is below: a file that the hub refuses, a connection that was lost halfway.
+        raise _failed(error, repo, token) from None
+
+
+def _failed(error: BaseException, repo: str, token: str) -> ConfigError:
+    """Why a push failed; what an upload says of itself is less than what it was raised from."""
+    if isinstance(error, HfHubHTTPError):
+        return _answered(error, repo, token)
+    if isinstance(error, LOST):
+        return _refused(
             'repo',
             f'The hub at {constants.ENDPOINT} does not answer ({type(error).__name__})',
             'See whether this machine is online. HF_ENDPOINT names another hub.',
-        ) from None
-    except Exception as error:
-        # Of whichever client is below: a file that the hub refuses, a connection that was lost halfway.
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise _refused('folder', _without(f'The push failed: {said[0][:300]}', token), 'Try again.') from None
+        )
+    if error.__cause__ is not None:
+        return _failed(error.__cause__, repo, token)
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    return _refused('folder', _without(f'The push failed: {said[0][:300]}', token), 'Try again.')
 
 
 def _answered(error: HfHubHTTPError, repo: str, token: str) -> ConfigError:
@@ -128,6 +135,8 @@ def _answered(error: HfHubHTTPError, repo: str, token: str) -> ConfigError:
         return _refused('token', 'The hub does not know this token', 'Make one with write access, and paste it whole.')
     if status == 403:
         return _refused('token', f'This token may not write to {repo}', 'It needs write access to that owner.')
+    if status == 429:
+        return _refused('repo', 'The hub wants fewer requests for now', 'Try again in a while.')
     said = error.server_message or str(error).splitlines()[0]
     return _refused('repo', _without(f'The hub answered {status}: {said}'[:400], token), 'Try again in a while.')
 

@@ -58,8 +58,22 @@ def load_model(model: ModelInfo, hardware: Hardware, *, adapter: Path | None = N
         if not (adapter / 'adapter_config.json').is_file():
             message = f'{adapter} holds no adapter_config.json'
             raise ConfigError(message, [FieldError(loc='adapter', msg=message)])
-        loaded = PeftModel.from_pretrained(loaded, adapter)
+        loaded = _with_trained(loaded, adapter)
     return loaded.eval()
+
+
+def _with_trained(base: Any, adapter: Path) -> Any:
+    try:
+        with without_warnings():
+            return PeftModel.from_pretrained(base, adapter)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        # Files of others, once more: damage, another base, a newer kind of adapter.
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        message = f'The adapter in {adapter} could not be loaded: {said[0][:300]}'
+        hint = 'It is damaged, or was trained on another base model.'
+        raise ConfigError(message, [FieldError(loc='adapter', msg=message)], hint=hint) from error
 
 
 def with_adapter(base: Any, plan: Plan, adapter: Path | None = None) -> Any:

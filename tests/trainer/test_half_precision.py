@@ -1,4 +1,4 @@
-"""Runs in half precision, which a GPU has, on a CPU that is told to: what is measured when they end is what PEFT loads."""
+"""Runs in half precision on a CPU that is told to: what is measured when they end is what PEFT loads."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ class Hub:
     """Repo → private."""
     files: dict[str, bytes] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
+    status: int = 200
+    """What an upload is answered with; 0: the connection is closed instead."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -60,8 +62,14 @@ class Handler(BaseHTTPRequestHandler):
             )
 
     def do_PUT(self) -> None:
-        self.hub.large[self.path.rsplit('/', 1)[-1]] = self.body()
-        self.answer({})
+        body = self.body()
+        if self.hub.status == 0:
+            self.close_connection = True
+        elif self.hub.status != 200:
+            self.answer({'error': 'No room left for this account'}, self.hub.status)
+        else:
+            self.hub.large[self.path.rsplit('/', 1)[-1]] = body
+            self.answer({})
 
     def do_POST(self) -> None:
         body = self.body()
@@ -174,6 +182,7 @@ def push(folder: Path, hub_url: str, repo: str, *, token: str = TOKEN, private: 
             'HF_HUB_DISABLE_XET': '1',
             'HF_HUB_OFFLINE': '0',
             'HF_HOME': str(folder.parent),
+            'TQDM_DISABLE': '1',  # as the studio starts it
         },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -228,6 +237,16 @@ def test_what_the_hub_refuses_is_said(hub: Hub, folder: Path, repo: str, token: 
     assert code == 1
     assert expected in last['message']
     assert token not in said
+    assert hub.files == {}
+
+
+@pytest.mark.parametrize(('status', 'expected'), [(413, 'answered 413: No room left'), (403, 'may not write to me/x')])
+def test_why_an_upload_was_refused_is_said(hub: Hub, folder: Path, status: int, expected: str) -> None:
+    hub.status = status
+    code, last, said = push(folder, hub.url, 'me/x')
+    assert code == 1
+    assert expected in last['message']
+    assert TOKEN not in said
     assert hub.files == {}
 
 

@@ -152,3 +152,13 @@ def test_each_family_has_the_parser_that_reads_its_calls(tmp_path: Path) -> None
         assert tool_parser(tmp_path) == parser, name
     (tmp_path / 'chat_template.jinja').write_text((ASSETS / 'chat_templates' / 'gemma3.jinja').read_text())
     assert tool_parser(tmp_path) == 'hermes'
+
+
+def test_a_damaged_adapter_is_one_sentence(adapter: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / 'damaged'
+    shutil.copytree(adapter, damaged)
+    (damaged / 'adapter_model.safetensors').write_bytes(b'nonsense')
+    with pytest.raises(ConfigError, match=r'The adapter in .*damaged could not be loaded') as error:
+        merge(STARTER, damaged, tmp_path / 'merged')
+    assert (error.value.fields[0].loc, 'another base model' in error.value.hint) == ('adapter', True)
+    assert [path.name for path in tmp_path.iterdir()] == ['damaged']
