@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator
 
+from trainer.errors import RunFolderError
 from trainer.line_file import LineFile, last_line
 from trainer.validation import Document
 from trainer.verdict import Outcome
@@ -129,12 +130,17 @@ class EventWriter:
     """Appends events to a file; safe to use from several threads.
 
     What cannot be written (the disk is full) waits in memory, so that numbers keep no gap, and is written with the
-    next event that can be.
+    next event that can be. Raises ``RunFolderError`` where another process writes to the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._file = LineFile(path)
+        try:
+            self._file = LineFile(path)
+        except BlockingIOError:
+            raise RunFolderError(
+                f'{path.parent} is still written by another process', hint='Wait until it has ended, or end it.'
+            ) from None
         self._seq = _last_seq(path)
         self._waiting: deque[bytes] = deque()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -13,12 +15,18 @@ PIECE: Final = 64 * 1024
 class LineFile:
     """Appends lines; safe to use from several threads. An unfinished last line is cut off at opening.
 
-    A line that cannot be written whole (the disk is full) leaves nothing behind.
+    A line that cannot be written whole (the disk is full) leaves nothing behind. Raises ``BlockingIOError`` where
+    another one, of any process, appends to the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         self._file = path.open('ab', buffering=0)
+        try:
+            _lock(self._file.fileno())
+        except BlockingIOError:
+            self._file.close()
+            raise
         if path.is_file():
             os.truncate(path, whole_bytes(path))
         self._end = os.fstat(self._file.fileno()).st_size
@@ -47,6 +55,15 @@ class LineFile:
     def _cut(self, size: int) -> None:
         if os.fstat(self._file.fileno()).st_size > size:
             os.ftruncate(self._file.fileno(), size)
+
+
+def _lock(descriptor: int) -> None:
+    """Be the only one who has the file, until it is closed; on a file system without locks, go without."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno == errno.EWOULDBLOCK:
+            raise
 
 
 def whole_bytes(path: Path) -> int:

@@ -183,6 +183,7 @@ class RunFolder:
         claim = self.claim()
         if claim is not None and claim.alive and self.exit() is None:
             raise RunFolderError(f'{self.path} is being trained now', hint='Stop it first.')
+        self._check_unwritten()
         config = self.config()
         if steps is not None:
             parse_settings({'rl': {'maxSteps': steps}})
@@ -196,6 +197,10 @@ class RunFolder:
             path.unlink(missing_ok=True)
         with EventWriter(self.events) as writer:
             writer.write(State(state='queued', reason='continued'))
+
+    def _check_unwritten(self) -> None:
+        """Raise ``RunFolderError`` where a process outlives the one that had the claim: a run may have several."""
+        EventWriter(self.events).close()
 
     def check_unfinished(self, config: RunConfig) -> None:
         """Raise ``RunFolderError`` where the run is finished and its configuration asks for no more steps."""
@@ -241,6 +246,7 @@ class RunFolder:
         other = self.claim()
         if other is not None and other.pid != claim.pid and other.alive and self.exit() is None:
             raise RunFolderError(f'{self.path} is being trained by process {other.pid}', hint='Stop it first.')
+        self._check_unwritten()
         ended = self.path / 'exit.json'
         if ended.exists():
             (self.path / 'control' / STOP).unlink(missing_ok=True)

@@ -2,13 +2,19 @@
 
 import json
 import math
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from trainer.errors import RunFolderError
 from trainer.events import EventWriter, Metrics, Notice, Progress, State, read_events
 from trainer.line_file import LineFile, last_line
+from trainer.runfolder import Claim, RunFolder
 
 
 def test_written_events_are_read_back_with_numbers_from_one(tmp_path: Path) -> None:
@@ -20,6 +26,19 @@ def test_written_events_are_read_back_with_numbers_from_one(tmp_path: Path) -> N
     assert [event.seq for event in events] == [1, 2]
     assert offset == path.stat().st_size
     assert read_events(path, offset) == ([], offset)
+
+
+def test_a_file_has_one_writer(tmp_path: Path) -> None:
+    """Else two of them would give out the same numbers: some of several processes may outlive their run."""
+    path = tmp_path / 'events.jsonl'
+    with EventWriter(path) as writer:
+        for again in (RunFolder(tmp_path).reopen, partial(RunFolder(tmp_path).begin, Claim.of(os.getpid()))):
+            with pytest.raises(RunFolderError, match='still written by another process'):
+                again()
+        writer.write(State(state='preparing'))
+    RunFolder(tmp_path).begin(Claim.of(os.getpid()))
+    with EventWriter(path) as writer:
+        assert writer.seq == 1
 
 
 def test_missing_numbers_are_absent(tmp_path: Path) -> None:
