@@ -70,6 +70,19 @@ def test_a_proof_says_what_it_waits_for_how_far_it_is_and_what_to_do(shown: Show
         expect(proof.locator('.foot .btn')).to_have_text(helps)
 
 
+def test_what_an_adapter_can_be_used_for_opens_and_closes_by_keys(shown: Shown, tab: Page) -> None:
+    server, found = shown
+    tab.goto(server.url + found['adapter'])
+    serve, opened = tab.get_by_role('button', name='Serve', exact=True), tab.get_by_role('region', name='Serve')
+    serve.press('Enter')
+    expect(opened).to_contain_text('PeftModel.from_pretrained')
+    assert faults(tab) + faults(tab, dark=True) == []
+    tab.keyboard.press('Escape')
+    expect(opened).to_be_hidden()
+    expect(serve).to_be_focused()
+    expect(serve).to_have_attribute('aria-expanded', 'false')
+
+
 def test_the_reference_of_the_api_follows_the_switch_of_the_studio(shown: Shown, new_page: NewPage) -> None:
     server, _ = shown
     studio = new_page()
