@@ -1,8 +1,8 @@
 """The process of a tracker: reports the numbers of a run as they are written, and can neither end nor hold it up.
 
-``python -m trainer.tracker_process RUN_DIR TRACKER --from BYTE`` reads events behind that byte until its stdin closes
-(``finished`` comes before that where the run went well), then ends what it reports. A run that is gone on with goes on
-there too: its id, and a name that ends in it, are the same again.
+``python -m trainer.tracker_process RUN_DIR TRACKER`` reads events until its stdin closes (``finished`` comes before
+that where the run went well), then ends what it reports. A run that is gone on with goes on there too: its id, and a
+name that ends in it, are the same again; what may have been lost with a process that was killed is reported once more.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
 import threading
+import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -35,9 +39,13 @@ COLD_START: Final = 'cold_start/'
 
 
 class Reported(Protocol):
-    """A run as a tracker has it. ``where`` says where to look at it."""
+    """A run as a tracker has it.
+
+    ``where`` says where to look at it; ``kept_s``: seconds after which what it was told survives a kill.
+    """
 
     where: str
+    kept_s: float
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take the values of a step, named as on the run page."""
@@ -91,7 +99,10 @@ class Wandb:
         )
         self._run.define_metric('step')
         self._run.define_metric('*', step_metric='step')
-        self.where = self._run.url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
+        url = self._run.url
+        self.where = url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
+        # Online it sends every few seconds; offline it writes when a block of its file is full, or at the end.
+        self.kept_s = 60.0 if url else math.inf
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take the values of a step."""
@@ -112,6 +123,7 @@ class Trackio:
         self._trackio: Any = import_module('trackio')
         self._trackio.init(project=PROJECT, name=about.name, resume='allow', config=dict(about.config), embed=False)
         self.where = f'"trackio show --project {PROJECT}" shows {about.name}'
+        self.kept_s = 10.0
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take the values of a step."""
@@ -134,13 +146,13 @@ class TensorBoard:
         self._open: Any = import_module('tensorboardX' if light else 'torch.utils.tensorboard').SummaryWriter
         self._writers: dict[str, Any] = {}
         self.where = f'"tensorboard --logdir {self._folder}"'
+        self.kept_s = 5.0
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take the values of a step."""
         writer = self._writer('cold_start' if all(name.startswith(COLD_START) for name in values) else 'training')
         for name, value in values.items():
             writer.add_scalar(name, value, step)
-        writer.flush()
 
     def resumed(self, stage: str, step: int) -> None:
         """Hide what is superseded."""
@@ -155,7 +167,10 @@ class TensorBoard:
 
     def _writer(self, stage: str, **options: int) -> Any:
         if stage not in self._writers:
-            self._writers[stage] = self._open(str(self._folder / stage), **options)
+            # Names of files tell seconds apart; two of one process may be nearer.
+            suffix = f'.{os.getpid()}{"-purge" if options else ""}'
+            folder = str(self._folder / stage)
+            self._writers[stage] = self._open(folder, flush_secs=1, filename_suffix=suffix, **options)
         return self._writers[stage]
 
 
@@ -171,7 +186,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog='python -m trainer.tracker_process', description='Report a run to a tracker.')
     parser.add_argument('folder', type=Path)
     parser.add_argument('tracker', choices=get_args(Tracker))
-    parser.add_argument('--from', dest='start', type=int, default=0)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer hears it, and says when it is over
     parent = _Parent()
@@ -181,8 +195,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = RunFolder(options.folder)
         reported = KINDS[options.tracker](About.of(folder))
         report(reported.where)
-        follow(folder.events, options.start, parent.gone, reported)
+        place = Place(folder, options.tracker, reported.kept_s)
+        follow(folder.events, place, parent.gone, reported)
         reported.end(failed=parent.said != FINISHED)
+        place.keep()
         return {}
 
     return side_work.run(work, watch_stdin=False)
@@ -202,17 +218,50 @@ def _pass_on_warnings(report: side_work.Reporter) -> None:
     warnings.showwarning = say
 
 
-def follow(events: Path, offset: int, ended: threading.Event, reported: Reported) -> None:
-    """Report what is written behind a byte, until ``ended`` and nothing is left."""
+class Place:
+    """How far the events of a run are reported, kept in its folder for the next process: never more than is safe."""
+
+    def __init__(self, folder: RunFolder, tracker: Tracker, kept_s: float) -> None:
+        self._file, self._kept_s = folder.path / 'reported' / tracker, kept_s
+        self._file.parent.mkdir(exist_ok=True)
+        self._since: deque[tuple[float, int]] = deque()
+        known = self._file.read_text(encoding='utf-8') if self._file.is_file() else ''
+        self.byte = int(known) if known.isdigit() and int(known) <= folder.events.stat().st_size else 0
+        """Everything before it is reported."""
+
+    def reach(self, byte: int) -> None:
+        """Go on to a byte; keep what was reached long enough ago."""
+        now = time.monotonic()
+        if byte > self.byte:
+            self.byte = byte
+            self._since.append((now, byte))
+        safe = 0
+        while self._since and now - self._since[0][0] >= self._kept_s:
+            safe = self._since.popleft()[1]
+        if safe:
+            self._write(safe)
+
+    def keep(self) -> None:
+        """Keep all of it: the tracker has ended well."""
+        self._write(self.byte)
+
+    def _write(self, byte: int) -> None:
+        with suppress(OSError):  # the disk is full: then more is reported once more
+            self._file.write_text(str(byte), encoding='utf-8')
+
+
+def follow(events: Path, place: Place, ended: threading.Event, reported: Reported) -> None:
+    """Report what is written, until ``ended`` and nothing is left."""
     last = False
     while not last:
         last = ended.wait(LOOK_S)
-        some, after = read_events(events, offset)
-        while after > offset:
+        some, after = read_events(events, place.byte)
+        while after > place.byte:
             for event in some:
                 _hand_on(event, reported)
-            offset = after
-            some, after = read_events(events, offset)
+            place.reach(after)
+            some, after = read_events(events, place.byte)
+        place.reach(after)
 
 
 def _hand_on(event: AnyEvent, reported: Reported) -> None:

@@ -37,11 +37,10 @@ class Trackers:
         self.failed = False
 
     def __enter__(self) -> Self:
-        """Start to report what is written from now on."""
-        start = self._journal.folder.events.stat().st_size if self._wanted else 0
+        """Start to report what is written."""
         for tracker in self._wanted:
             try:
-                self._processes.append(_Process(tracker, start, self._journal))
+                self._processes.append(_Process(tracker, self._journal))
             except OSError as error:
                 said = BROKE.format(tracker, f'it could not be started: {error.strerror}')
                 self._journal.notice(said, level='warning', setting='reportTo')
@@ -59,12 +58,12 @@ class Trackers:
 class _Process:
     """The process of one tracker, in a session of its own: a Ctrl-C in a terminal is for the trainer."""
 
-    def __init__(self, tracker: Tracker, start: int, journal: Journal) -> None:
+    def __init__(self, tracker: Tracker, journal: Journal) -> None:
         self._tracker, self._journal = tracker, journal
         self._broken = False
         module, folder = 'trainer.tracker_process', str(journal.folder.path)
         self._process = subprocess.Popen(
-            [sys.executable, '-m', module, folder, tracker, '--from', str(start)],
+            [sys.executable, '-m', module, folder, tracker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

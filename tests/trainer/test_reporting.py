@@ -128,6 +128,7 @@ class Run:
         if WRONG == NAME + ' breaks': raise OSError(28, 'No space left on device ' + os.environ['WANDB_API_KEY'])
         if WRONG == NAME + ' warns': warnings.warn('this batch could not be kept')
         if WRONG == NAME + ' dies': os.kill(os.getpid(), 9)
+        if WRONG == NAME + ' dies later' and values.get('step') == 2: os.kill(os.getpid(), 9)
         say('log', values=values, step=step)
     def finish(self, exit_code=0):
         if WRONG == NAME + ' hangs':
@@ -238,6 +239,26 @@ def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
     hung = [pid for line in lines(said, 'wandb') if line['what'] == 'hangs' for pid in line['pids']]
     assert len(hung) == (2 if wrong.endswith('hangs') else 0)
     until(lambda: not any(psutil.pid_exists(pid) and lives(pid) for pid in hung))
+
+
+def test_what_a_killed_process_may_have_lost_is_reported_once_more(
+    tmp_path: Path, said: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('STAND_IN_WRONG', 'wandb dies later')
+    with reported(tmp_path / 'run', 'wandb', 'tensorboard') as journal:
+        journal.write(Metrics(step=1, values={'loss': 0.5}))
+        until(lambda: scalars(tmp_path / 'run').get('loss') == {1: 0.5})
+        until(lambda: said.exists() and any(line['what'] == 'log' for line in lines(said, 'wandb')))
+        journal.write(Metrics(step=2, values={'loss': 0.25}))
+    monkeypatch.setenv('STAND_IN_WRONG', '')
+    for step in (3, 4):
+        with reported(tmp_path / 'run', 'wandb', 'tensorboard') as journal:
+            journal.write(Metrics(step=step, values={'loss': 1.0}))
+    # Told and lost, told again by the next process, which ended well: the one after that goes on behind it.
+    logged = [line['values']['step'] for line in lines(said, 'wandb') if line['what'] == 'log']
+    assert logged == [1, 1, 2, 3, 4]
+    # TensorBoard shows a run while it works, and its process ended well each time: nothing stands there twice.
+    assert sum(path.read_bytes().count(b'loss') for path in (tmp_path / 'run').rglob('*.tfevents.*')) == 4
 
 
 def test_what_a_library_only_warns_of_is_said_once(tmp_path: Path, said: Path, monkeypatch: pytest.MonkeyPatch) -> None:
