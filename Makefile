@@ -32,13 +32,15 @@ starter: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Python 3.11 or newer is needed: run make PYTHON=/path/to/python3.11'; exit 1; }
+	@echo 'Setting up $(VENV): some minutes, once; most of it is the download of PyTorch.'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo 'Python cannot make a virtual environment. On Debian: apt-get install python3-venv'; exit 1; }
 	@# Without a GPU the CPU build of torch saves gigabytes, where pip can find it.
 	@$(BIN)/python -c 'import torch' 2>/dev/null || { \
 	  if test -e /dev/nvidia0; then $(PIP) install -q "torch==$(TORCH)"; \
 	  else $(PIP) install -q "torch==$(TORCH)+cpu" 2>/dev/null || $(PIP) install -q "torch==$(TORCH)"; fi; }
-	$(PIP) install -q -e '.[dev]'
+	@echo 'PyTorch is there. Installing the rest.'
+	@$(PIP) install -q -e '.[dev]'
 	@touch $@
 
 # Isolation needs one system package; the product refuses to run model-written commands without it.

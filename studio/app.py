@@ -49,6 +49,7 @@ def run(settings: Settings) -> None:
     logging.getLogger('uvicorn.error').addFilter(_somebody_stayed)
     if settings.is_wide:
         sys.stderr.write(_warning(settings))
+    app.on_startup(lambda: sys.stderr.write(_welcome(settings)))
     ui.run(
         lambda: layout.root(studio, PAGES),
         host=settings.host,
@@ -84,6 +85,15 @@ def claim_port(host: str, port: int) -> None:
             raise ConfigError(
                 f'Cannot listen on {host}:{port}: {error.strerror}.', hint='Choose another --host or --port.'
             ) from error
+
+
+def _welcome(settings: Settings) -> str:
+    """Where the studio is: a browser may not open by itself, and a terminal that says nothing looks stuck."""
+    host = f'[{settings.host}]' if ':' in settings.host else settings.host
+    return (
+        f'RLVR Studio is at http://{host}:{settings.port}\n'
+        f'Data: {settings.home}. Ctrl+C ends the studio; runs go on without it.\n'
+    )
 
 
 def _warning(settings: Settings) -> str:
