@@ -27,16 +27,18 @@ from trainer.recording import Ending, Rollout
 from trainer.validation import Document
 from trainer.verdict import Outcome
 
-VERSION: Final = 1
+VERSION: Final = 2
 BATCH: Final = 200
 MAX_CHARS: Final = 200_000
 """Of one rollout; what comes after is not found."""
 KEEP_UP_S: Final = 2.0
 SLICE_S: Final = 0.2
+TRAINED_FIRST: Final = "stage <> 'train'"
+"""The attempts of a step before those of the evaluation made after it."""
 SCHEMA: Final = (
     'CREATE TABLE rollout(seq INTEGER PRIMARY KEY, step INTEGER, stage TEXT, task TEXT, grp INTEGER, idx INTEGER,'
     ' outcome TEXT, reward REAL, ending TEXT, tokens INTEGER, turns INTEGER, calls INTEGER, offset INTEGER)',
-    'CREATE INDEX ix_rollout_order ON rollout(step DESC, grp, idx)',
+    f'CREATE INDEX ix_rollout_order ON rollout(step DESC, {TRAINED_FIRST}, grp, idx)',
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')",
     'CREATE TABLE resumed(seq INTEGER PRIMARY KEY)',
     f'PRAGMA user_version = {VERSION}',
@@ -108,7 +110,7 @@ class RolloutSearch:
             total = index.execute(f'SELECT count(*) FROM rollout WHERE {where}', values).fetchone()[0]
             rows = index.execute(
                 'SELECT seq, step, stage, task, grp, idx, outcome, reward, ending, tokens, turns, calls, offset'
-                f' FROM rollout WHERE {where} ORDER BY step DESC, grp, idx, seq LIMIT ? OFFSET ?',
+                f' FROM rollout WHERE {where} ORDER BY step DESC, {TRAINED_FIRST}, grp, idx, seq LIMIT ? OFFSET ?',
                 (*values, query.per_page, (query.page - 1) * query.per_page),
             ).fetchall()
         hits = list(self._hits(run_id, rows, _words(query.text), titles))

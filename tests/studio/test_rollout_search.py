@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from stand_in import new_run
@@ -21,7 +22,10 @@ Open = Callable[..., Studio]
 Made = tuple[Studio, str, RunFolder]
 
 
-def write(folder: RunFolder, events: EventWriter, step: int, index: int, said: str, reward: float | None = 1.0) -> None:
+def write(
+    folder: RunFolder, events: EventWriter, step: int, index: int, said: str, reward: float | None = 1.0,
+    stage: Literal['train', 'during'] = 'train',
+) -> None:  # fmt: skip
     call = ToolRecord(
         name='run_command', args={'command': 'grep -n café notes.txt'}, result=f'{step}: über', exit_code=0
     )
@@ -32,13 +36,17 @@ def write(folder: RunFolder, events: EventWriter, step: int, index: int, said: s
     )
     ending = 'token_budget' if index == 2 else 'answer'
     record = Rollout(
-        step=step, task='a', index=index, prompt='in every prompt', verdict=verdict, ending=ending, tokens=10 * index,
-        turns=(Turn(text=said, calls=(call,)), Turn(text='done')),
+        step=step, stage=stage, task='a', index=index, prompt='in every prompt', verdict=verdict, ending=ending,
+        tokens=10 * index, turns=(Turn(text=said, calls=(call,)), Turn(text='done')),
     )  # fmt: skip
     file = LineFile(folder.rollouts)
     offset = file.append(json.dumps(record.model_dump(mode='json'), ensure_ascii=False).encode())
     file.close()
-    events.write(RolloutEvent(step=step, task='a', index=index, outcome=verdict.outcome, reward=reward, offset=offset))
+    events.write(
+        RolloutEvent(
+            step=step, stage=stage, task='a', index=index, outcome=verdict.outcome, reward=reward, offset=offset
+        )
+    )
 
 
 @pytest.fixture
@@ -99,6 +107,19 @@ def test_hits_come_newest_first_in_pages_and_show_the_place(made: Made) -> None:
     assert hit.excerpt.startswith('I look at the paginator, take 2')
     studio, run_id, _ = made
     assert studio.runs.rollout(run_id, hit.id).step == 5, 'the id opens the record'
+
+
+def test_the_evaluation_of_a_step_comes_after_its_groups(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    run = new_run(studio)
+    folder = studio.runs.folder(run.id)
+    with EventWriter(folder.events) as events:
+        for index in range(2):
+            write(folder, events, 1, index, 'measured', stage='during')
+            write(folder, events, 1, index, 'trained')
+    ingest(studio.database, run.id, folder)
+    rows = find((studio, run.id, folder)).rows
+    assert [(hit.stage, hit.index) for hit in rows] == [('train', 0), ('train', 1), ('during', 0), ('during', 1)]
 
 
 def test_the_index_follows_a_live_run_and_what_is_done_again(made: Made) -> None:
