@@ -205,7 +205,10 @@ def test_rollouts_are_searched_and_the_address_can_be_sent(
 ) -> None:
     page = new_page()
     ready(page, server, f'/runs/{runs["long"]}')
-    page.get_by_title('Search the rollouts of this run').click()
+    page.keyboard.press('Control+k')
+    expect(page.get_by_role('combobox', name='Do something')).to_be_focused()
+    page.keyboard.type('rollouts')
+    page.keyboard.press('Enter')
     expect(page.get_by_text('1 to 40 of 300')).to_be_visible()
     page.get_by_label('Search what was said and done').fill('paginator 1230')
     expect(page.get_by_text('1 to 1 of 1')).to_be_visible()
