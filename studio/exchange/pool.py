@@ -163,7 +163,7 @@ def _parse(text: str) -> Any:
         return parse_json(text)
     except json.JSONDecodeError as error:
         # The row is named by its line in the file; a second count of lines would contradict it.
-        return _Broken(f'{error.msg} at column {error.colno}')
+        return _Broken(f'{error.msg.removesuffix(" at")} at column {error.colno}')
     except ValueError as error:
         return _Broken(str(error))
 

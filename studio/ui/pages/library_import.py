@@ -58,7 +58,11 @@ class ImportDrop:
             self._zone.props(remove='aria-busy')
 
     def _rejected(self) -> None:
-        theme.toast('The files were not taken', 'bad', detail=f'{ACCEPTED}, together up to 64 MB, can be imported.')
+        theme.toast(
+            'The files were not taken',
+            'bad',
+            detail=f'{ACCEPTED.replace(",", ", ")} can be imported, up to 64 MB at once.',
+        )
 
 
 def open_import(transfer: Transfer, done: Done) -> None:

@@ -248,7 +248,10 @@ def event_words(event: AnyEvent) -> tuple[str, str]:
     """An event in words and its colour class; empty for what is no news."""
     if isinstance(event, State):
         word = STATES[event.state][0]
-        return (f'{word}: {event.reason}' if event.reason else word), 'error' if event.state == 'failed' else ''
+        words = f'{word}: {event.reason}' if event.reason else word
+        if event.reason.startswith(f'{word.lower()} '):  # 'stopped by the user' needs no 'Stopped' before it
+            words = word + event.reason[len(word) :]
+        return words, 'error' if event.state == 'failed' else ''
     if isinstance(event, Notice):
         setting = f' ({event.setting})' if event.setting and event.setting not in event.text else ''
         return event.text + setting, event.level
