@@ -22,10 +22,10 @@ _EXAMPLES: Final = (
 )
 _RECORDING: Final = (
     ('p', 'list_dir', ' .'),
-    ('o', 'notes.txt  README.md', ''),
-    ('p', 'run_command', ' sort -u notes.txt > out.txt'),
+    ('o', 'a.txt  README.md', ''),
+    ('p', 'run_command', ' sort -u a.txt > b.txt'),
     ('x', 'exit 0 · 12 ms', ''),
-    ('p', 'read_file', ' out.txt'),
+    ('p', 'read_file', ' b.txt'),
 )
 _PROOFS: Final = (
     ('Untouched fails', 'Doing nothing earns no reward.'),
