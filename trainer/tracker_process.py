@@ -59,7 +59,7 @@ class Reported(Protocol):
 
 @dataclass(frozen=True)
 class About:
-    """What a tracker is told of a run beside its numbers: nothing that names a place on this machine."""
+    """What a tracker is told of a run beside its numbers, no place on this machine; wandb adds what it always does."""
 
     id: str
     name: str
@@ -99,7 +99,7 @@ class Wandb:
         )
         self._run.define_metric('step')
         self._run.define_metric('*', step_metric='step')
-        url = self._run.url
+        url = None if getattr(self._run, 'offline', False) else self._run.url
         self.where = url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
         # Online it sends every few seconds; offline it writes when a block of its file is full, or at the end.
         self.kept_s = 60.0 if url else math.inf

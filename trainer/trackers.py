@@ -21,6 +21,8 @@ from trainer.tracker_process import FINISHED, WARNED
 
 FINISH_S: Final = 30.0
 """Seconds the trackers get, together, to report what is left when the run is over; then they are ended."""
+SAY_S: Final = 3.0
+"""Seconds after which the run says what it waits for."""
 GONE_S: Final = 5.0
 BROKE: Final = '{} broke, the run goes on without it: {}'
 
@@ -50,16 +52,19 @@ class Trackers:
         """Let them report what is left."""
         for process in self._processes:
             process.run_ended(failed=self.failed or kind is not None)
-        deadline = time.monotonic() + FINISH_S
+        began = time.monotonic()
+        slow = [process.tracker for process in self._processes if not process.has_ended(began + SAY_S)]
+        if slow:
+            self._journal.notice(f'Waits for {" and ".join(slow)} to take the last numbers, {FINISH_S:g} s at most')
         for process in self._processes:
-            process.wait(deadline)
+            process.wait(began + FINISH_S)
 
 
 class _Process:
     """The process of one tracker, in a session of its own: a Ctrl-C in a terminal is for the trainer."""
 
     def __init__(self, tracker: Tracker, journal: Journal) -> None:
-        self._tracker, self._journal = tracker, journal
+        self.tracker, self._journal = tracker, journal
         self._broken = False
         module, folder = 'trainer.tracker_process', str(journal.folder.path)
         self._process = subprocess.Popen(
@@ -78,11 +83,17 @@ class _Process:
             if not failed:
                 stdin.write(FINISHED)
 
-    def wait(self, deadline: float) -> None:
-        """Wait for its end; at the deadline end it, with everything it started."""
+    def has_ended(self, deadline: float) -> bool:
+        """Whether it has ended by a time."""
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def wait(self, deadline: float) -> None:
+        """Wait for its end; at the deadline end it, with everything it started."""
+        if not self.has_ended(deadline):
             self._broke(f'it did not end within {FINISH_S:g} s, and what it had not sent is missing there')
             self._kill()
         self._listener.join(GONE_S)
@@ -112,7 +123,7 @@ class _Process:
         except ValidationError:
             return  # something that a library printed past us
         if isinstance(said, side_work.Progress):
-            text = f'{self._tracker}: {said.text}'
+            text = f'{self.tracker}: {said.text}'
             if said.text.startswith(WARNED):
                 self._journal.notice(text, level='warning', setting='reportTo')
             else:
@@ -126,5 +137,5 @@ class _Process:
             return
         self._broken = True
         key = os.environ.get(WANDB_KEY)
-        said = BROKE.format(self._tracker, why.replace(key, '…') if key else why)
+        said = BROKE.format(self.tracker, why.replace(key, '…') if key else why)
         self._journal.notice(said, level='warning', setting='reportTo')

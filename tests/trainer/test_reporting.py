@@ -226,6 +226,7 @@ def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
     monkeypatch.setenv('STAND_IN_WRONG', wrong)
     if wrong.endswith('hangs'):
         monkeypatch.setattr('trainer.trackers.FINISH_S', 1.0)
+        monkeypatch.setattr('trainer.trackers.SAY_S', 0.5)
     with reported(tmp_path / 'run', 'wandb', 'trackio') as journal:
         for step in (1, 2):
             journal.write(Metrics(step=step, values={'loss': 0.25}))
@@ -236,6 +237,8 @@ def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
     assert expected in text and text.startswith('wandb broke, the run goes on without it')
     assert 'a-secret-key' not in (tmp_path / 'run' / 'events.jsonl').read_text()
     assert [line['step'] for line in lines(said, 'trackio') if line['what'] == 'log'] == [1, 2]
+    waits = 'Waits for wandb to take the last numbers' in (tmp_path / 'run' / 'events.jsonl').read_text()
+    assert waits == wrong.endswith('hangs')
     hung = [pid for line in lines(said, 'wandb') if line['what'] == 'hangs' for pid in line['pids']]
     assert len(hung) == (2 if wrong.endswith('hangs') else 0)
     until(lambda: not any(psutil.pid_exists(pid) and lives(pid) for pid in hung))
