@@ -23,6 +23,9 @@ FINISH_S: Final = 30.0
 """Seconds the trackers get, together, to report what is left when the run is over; then they are ended."""
 SAY_S: Final = 3.0
 """Seconds after which the run says what it waits for."""
+STOPPED_S: Final = 3.0
+"""The same where somebody wants the run to stop, and what ends too late is killed."""
+LOOK_S: Final = 0.1
 GONE_S: Final = 5.0
 BROKE: Final = '{} broke, the run goes on without it: {}'
 
@@ -52,12 +55,18 @@ class Trackers:
         """Let them report what is left."""
         for process in self._processes:
             process.run_ended(failed=self.failed or kind is not None)
-        began = time.monotonic()
-        slow = [process.tracker for process in self._processes if not process.has_ended(began + SAY_S)]
-        if slow:
-            self._journal.notice(f'Waits for {" and ".join(slow)} to take the last numbers, {FINISH_S:g} s at most')
+        began, told = time.monotonic(), False
+        while working := [process.tracker for process in self._processes if not process.has_ended]:
+            waited = time.monotonic() - began
+            if waited > (STOPPED_S if self._journal.stop_requested else FINISH_S):
+                break
+            if waited > SAY_S and not told:
+                told = True
+                said = f'Waits for {" and ".join(working)} to take the last numbers, {FINISH_S:g} s at most'
+                self._journal.notice(said)
+            time.sleep(LOOK_S)
         for process in self._processes:
-            process.wait(began + FINISH_S)
+            process.end(time.monotonic() - began)
 
 
 class _Process:
@@ -83,18 +92,15 @@ class _Process:
             if not failed:
                 stdin.write(FINISHED)
 
-    def has_ended(self, deadline: float) -> bool:
-        """Whether it has ended by a time."""
-        try:
-            self._process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process.poll() is not None
 
-    def wait(self, deadline: float) -> None:
-        """Wait for its end; at the deadline end it, with everything it started."""
-        if not self.has_ended(deadline):
-            self._broke(f'it did not end within {FINISH_S:g} s, and what it had not sent is missing there')
+    def end(self, waited_s: float) -> None:
+        """End it, with everything it started, where it has not ended by itself for so long."""
+        if not self.has_ended:
+            self._say(f'{self.tracker} did not end within {waited_s:.0f} s: what it had not sent is missing there')
             self._kill()
         self._listener.join(GONE_S)
 
@@ -132,10 +138,12 @@ class _Process:
             self._broke(said.message)
 
     def _broke(self, why: str) -> None:
+        self._say(BROKE.format(self.tracker, why))
+
+    def _say(self, what: str) -> None:
         """Say once what became of it."""
         if self._broken:
             return
         self._broken = True
         key = os.environ.get(WANDB_KEY)
-        said = BROKE.format(self.tracker, why.replace(key, '…') if key else why)
-        self._journal.notice(said, level='warning', setting='reportTo')
+        self._journal.notice(what.replace(key, '…') if key else what, level='warning', setting='reportTo')

@@ -131,7 +131,7 @@ class Run:
         if WRONG == NAME + ' dies later' and values.get('step') == 2: os.kill(os.getpid(), 9)
         say('log', values=values, step=step)
     def finish(self, exit_code=0):
-        if WRONG == NAME + ' hangs':
+        if WRONG and WRONG.startswith(NAME + ' hangs'):
             deaf = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)
             say('hangs', pids=[os.getpid(), deaf.pid])
             time.sleep(600)
@@ -218,29 +218,33 @@ def test_a_run_that_fails_is_reported_as_failed(tmp_path: Path, said: Path) -> N
         ('wandb breaks', 'No space left on device …'),
         ('wandb dies', 'ended by signal 9'),
         ('wandb hangs', 'did not end within 1 s'),
+        ('wandb hangs, and the run is stopped', 'did not end within 1 s'),
     ],
 )
 def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
     tmp_path: Path, said: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, expected: str
 ) -> None:
     monkeypatch.setenv('STAND_IN_WRONG', wrong)
-    if wrong.endswith('hangs'):
-        monkeypatch.setattr('trainer.trackers.FINISH_S', 1.0)
+    hangs, stopped = 'hangs' in wrong, wrong.endswith('stopped')
+    if hangs:
+        monkeypatch.setattr(f'trainer.trackers.{"STOPPED_S" if stopped else "FINISH_S"}', 1.0)
         monkeypatch.setattr('trainer.trackers.SAY_S', 0.5)
     with reported(tmp_path / 'run', 'wandb', 'trackio') as journal:
         for step in (1, 2):
             journal.write(Metrics(step=step, values={'loss': 0.25}))
         until(lambda: said.exists() and len([line for line in lines(said, 'trackio') if line['what'] == 'log']) == 2)
-        if wrong.endswith('hangs'):
+        if hangs:
             until(lambda: len([line for line in lines(said, 'wandb') if line['what'] == 'log']) == 2)
+        if stopped:
+            journal.request_stop()
     (text,) = [text for text in warnings_of(tmp_path / 'run') if text.startswith('wandb')]
-    assert expected in text and text.startswith('wandb broke, the run goes on without it')
+    assert expected in text and (hangs or text.startswith('wandb broke, the run goes on without it'))
     assert 'a-secret-key' not in (tmp_path / 'run' / 'events.jsonl').read_text()
     assert [line['step'] for line in lines(said, 'trackio') if line['what'] == 'log'] == [1, 2]
     waits = 'Waits for wandb to take the last numbers' in (tmp_path / 'run' / 'events.jsonl').read_text()
-    assert waits == wrong.endswith('hangs')
+    assert waits == hangs
     hung = [pid for line in lines(said, 'wandb') if line['what'] == 'hangs' for pid in line['pids']]
-    assert len(hung) == (2 if wrong.endswith('hangs') else 0)
+    assert len(hung) == (2 if hangs else 0)
     until(lambda: not any(psutil.pid_exists(pid) and lives(pid) for pid in hung))
 
 
