@@ -1,5 +1,6 @@
 """Episodes with scripted turns: real tokenizer, real sandbox, real checker; only the words are given."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -323,6 +324,33 @@ def test_no_two_batches_of_a_team_have_the_same_seed(chat: Chat, home: Path, mon
         one.close()
         alone.append(seeds[-1])
     assert alone[0] == alone[1]
+
+
+@pytest.mark.timeout(45)
+@pytest.mark.parametrize('during', ['setup', 'check'])
+def test_a_stop_waits_for_no_setup_and_no_check(chat: Chat, home: Path, during: str) -> None:
+    """Whoever stops a run gives it seconds to save what was learned, and a command may take a minute."""
+    slow = task(setup_commands=['sleep 50'])
+    if during == 'check':
+        checker = {'type': 'exit_code', 'config': {'command': 'sleep 50', 'timeout_s': 60}}
+        slow = task(checker=checker)
+    began = threading.Event()
+
+    class Noticed(TfcodeEnv):
+        def reset(self, *args: object, **others: object) -> None:
+            if during == 'setup':
+                threading.Timer(1.0, began.set).start()
+            super().reset(*args, **others)  # type: ignore[arg-type]
+
+        def _grade(self) -> Verdict:
+            threading.Timer(1.0, began.set).start()
+            return super()._grade()
+
+    limits = EpisodeLimits(tokens=400, turns=4, temperature=1.0)
+    player = Player(chat, ScriptedEngine(chat.tokenizer, [WRITE, DONE]), limits, lambda: Noticed(home, 'bubblewrap'))
+    with pytest.raises(Stopped):
+        player.play([slow] * 4, stop=began.is_set)
+    player.close()
 
 
 def test_a_stop_gives_the_batch_up(chat: Chat, home: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +25,7 @@ from trainer.rollout.calls import SharedCalls, first_history
 from trainer.rollout.chat import Call, Chat, ParsedTurn
 from trainer.rollout.environment import TfcodeEnv
 from trainer.rollout.verdicts import SharedVerdicts
+from trainer.sandbox import SandboxScope
 from trainer.task import TaskFile
 from trainer.verdict import Verdict
 
@@ -137,11 +138,13 @@ class Player:
         for episode in episodes:
             episode.environment.verdicts, episode.environment.calls = verdicts, calls
         seed = self._seed()
+        self._scope = SandboxScope()
         try:
             for episode in episodes:
                 episode.started = self._pool.submit(self._start, episode)
             with self._engine.open(len(episodes), temperature=self._limits.temperature, seed=seed) as stream:
                 self._play(episodes, stream, stop)
+            self._until_checked(episodes, stop)
         except BaseException:
             if calls is not None:
                 calls.give_up()
@@ -154,6 +157,8 @@ class Player:
         return int(torch.randint(2**62, ()).item())
 
     def _give_up(self, episodes: Sequence[Episode]) -> None:
+        # Nobody waits for a setup, a tool or a check: each may take a minute.
+        self._scope.end()
         for episode in episodes:
             for future in (episode.started, episode.checked):
                 if future is not None and not future.cancel():
@@ -206,7 +211,8 @@ class Player:
 
     def _start(self, episode: Episode) -> float:
         began = time.perf_counter()
-        episode.environment.reset(episode.task.task_spec)
+        with self._scope.entered():
+            episode.environment.reset(episode.task.task_spec)
         return time.perf_counter() - began
 
     def _read(self, episode: Episode, generation: Generation) -> ParsedTurn:
@@ -234,7 +240,8 @@ class Player:
         episode.started.result()
         began = time.perf_counter()
         left = episode.task.task_spec.max_steps - episode.calls
-        records = tuple(self._run_call(episode, call) for call in turn.calls[:left])
+        with self._scope.entered():
+            records = tuple(self._run_call(episode, call) for call in turn.calls[:left])
         episode.seconds['tools'] += time.perf_counter() - began
         return records
 
@@ -284,8 +291,17 @@ class Player:
         assert episode.started is not None
         episode.started.result()
         began = time.perf_counter()
-        verdict = episode.environment._grade()
+        with self._scope.entered():
+            verdict = episode.environment._grade()
         return verdict, time.perf_counter() - began
+
+    def _until_checked(self, episodes: Sequence[Episode], stop: Callable[[], bool]) -> None:
+        began = time.perf_counter()
+        waiting = {episode.checked for episode in episodes if episode.checked is not None}
+        while waiting := wait(waiting, timeout=WAIT_S).not_done:
+            if stop():
+                raise Stopped
+        self.seconds['check'] += time.perf_counter() - began
 
     def _wait_for_checks(self, episodes: Sequence[Episode]) -> None:
         began = time.perf_counter()

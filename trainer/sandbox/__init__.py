@@ -29,15 +29,17 @@ def open_sandbox(spec: SandboxSpec | None = None, *, isolation: Isolation | None
     """Make a sandbox with an empty workspace, or with a copy of ``spec.workspace``.
 
     Without ``isolation`` it is bubblewrap or nothing: raises ``SandboxUnavailable`` with the fix, never falls back.
-    Raises ``SandboxError`` when this one sandbox could not be made.
+    Raises ``SandboxError`` when this one sandbox could not be made, or the scope it is for has ended.
     """
     if sys.platform != 'linux':
         raise SandboxUnavailable(
             'sandboxes need Linux', hint='Run the studio on Linux, in a virtual machine or in WSL.'
         )
-    with starting_sandboxes:
-        sandbox = _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
     scope = current_scope()
+    with starting_sandboxes:
+        if scope is not None:
+            scope.check()
+        sandbox = _OPEN[isolation or 'bubblewrap'](spec or SandboxSpec())
     if scope is not None:
         scope.take(sandbox)
     return sandbox

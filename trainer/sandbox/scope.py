@@ -48,6 +48,11 @@ class SandboxScope:
         for sandbox in sandboxes:
             sandbox.close()
 
+    def check(self) -> None:
+        """Raise ``SandboxError`` where it has ended: no sandbox need be made for it any more."""
+        if self._ended:
+            raise SandboxError('the work was ended')
+
     def take(self, sandbox: Sandbox) -> None:
         """Add a sandbox that was just opened. Raises ``SandboxError`` where the scope has ended, and closes it."""
         with self._lock:
@@ -55,7 +60,7 @@ class SandboxScope:
                 self._open.add(sandbox)
                 return
         sandbox.close()
-        raise SandboxError('the work was ended')
+        self.check()
 
 
 _current: ContextVar[SandboxScope | None] = ContextVar('sandbox_scope', default=None)
