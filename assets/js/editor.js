@@ -29,6 +29,24 @@
     setTimeout(reach, SETTLED_MS);
   };
 
+  // From the title to the prompt, at once where it is shown: what is typed after Enter must not land in the title.
+  window.rlvrToPrompt = () => {
+    const prompt = [...document.querySelectorAll('[data-field="prompt"] textarea')].find(shown);
+    prompt?.focus();
+    return Boolean(prompt);
+  };
+
+  // Enter goes to the next line of a list. A line that was just begun has one as soon as the studio has heard of it.
+  window.rlvrNextLine = (box) => {
+    let tries = 25;
+    const reach = () => {
+      const next = box.closest("li")?.nextElementSibling?.querySelector(FIELDS);
+      if (next) return next.focus();
+      if (box.value && document.activeElement === box && --tries > 0) setTimeout(reach, SETTLED_MS);
+    };
+    reach();
+  };
+
   // Put the cursor into what was just drawn, or into the first thing that fits the selector inside it.
   window.rlvrFocus = (id, inside) => setTimeout(() => {
     const element = document.getElementById(`c${id}`);

@@ -59,8 +59,7 @@ def test_a_task_is_made_checked_and_published_without_a_mouse(server: Server, pa
     expect(page.get_by_label('Title', exact=True)).to_be_focused()
     task_id = page.url.rsplit('/', 1)[-1]
     page.keyboard.type('Say the colour')
-    page.keyboard.press('Enter')
-    expect(prompt(page)).to_be_focused()
+    page.keyboard.press('Enter')  # and nobody waits to type on
     page.keyboard.type('Write granite into answer.txt.')
     tab_to(page, 'New file')
     page.keyboard.press('Enter')
@@ -71,6 +70,9 @@ def test_a_task_is_made_checked_and_published_without_a_mouse(server: Server, pa
     page.keyboard.type('# A hint')
     tab_to(page, 'Command 1')
     page.keyboard.type('mkdir -p out')
+    page.keyboard.press('Enter')
+    expect(page.get_by_label('Command 2', exact=True)).to_be_focused()
+    page.keyboard.type('touch out/log')
     tab_to(page, 'exit_code')
     page.keyboard.press('ArrowRight')
     expect(page.get_by_role('radio', name='file_exists')).to_have_attribute('aria-checked', 'true')
@@ -94,7 +96,7 @@ def test_a_task_is_made_checked_and_published_without_a_mouse(server: Server, pa
     document = stored(server, task_id)
     assert document['title'] == 'Say the colour'
     assert document['draft']['setup_files'] == {'notes/hint.md': '# A hint'}
-    assert document['draft']['setup_commands'] == ['mkdir -p out']
+    assert document['draft']['setup_commands'] == ['mkdir -p out', 'touch out/log']
     assert document['draft']['checker'] == {'type': 'exit_code', 'config': {'command': 'grep -qx granite answer.txt'}}
     assert document['solutions'][0]['steps'] == [
         {'tool': 'run_command', 'args': {'command': 'echo granite > answer.txt'}}

@@ -85,6 +85,7 @@ class _Row:
             else:
                 box = ui.input(value=text, placeholder=placeholder).props('borderless dense')
                 box.on('paste', lambda event: lines.paste(self, event.args), js_handler=_PASTE)
+                box.on('keydown.enter.prevent', js_handler='(event) => rlvrNextLine(event.target)')
             box.props('spellcheck=false')
             self._box = box
             box.on_value_change(self._typed)

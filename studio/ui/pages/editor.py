@@ -112,7 +112,11 @@ class _Editor:
             self._title.on_value_change(self._retitle)
             self._title.props['maxlength'] = MAX_TITLE_CHARS
             self._title.props['data-field'] = 'title'
-            self._title.on('keydown.enter.prevent', lambda: self._blocks.reveal('prompt'), args=[])
+            self._title.on(
+                'keydown.enter.prevent',
+                lambda: self._blocks.reveal('prompt'),
+                js_handler='() => rlvrToPrompt() || emit()',
+            )
             self._chip = ui.element('span')
             with ui.element('span').classes('saved').props('role=status') as self._saved:
                 self._saved_icon = Icon('check', 'ic-s')
