@@ -57,8 +57,6 @@ app.add_typer(runs_app, name='runs')
 app.add_typer(models_app, name='models')
 app.add_typer(sandbox_app, name='sandbox')
 app.add_typer(keys_app, name='keys')
-app.command(epilog=REGRADE_EXAMPLES)(regrade)
-app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 
 
 def main() -> None:
@@ -318,6 +316,10 @@ def merge(
     from studio.cli.commands.merge import merge
 
     raise typer.Exit(merge(adapter, out=out, dtype=dtype, model=model, as_json=json))
+
+
+app.command(epilog=REGRADE_EXAMPLES)(regrade)  # here, for the help lists commands in this order
+app.command(epilog=DOCTOR_EXAMPLES)(doctor)
 
 
 def _failed(error: RlvrError, *, as_json: bool) -> int:

@@ -216,10 +216,11 @@ def preview(template: Template, recipe: Recipe) -> Preview:
     """Fill in every row of a recipe and say what is wrong with it, or with the recipe as a whole."""
     names = recipe.table.columns
     pattern = recipe.title if recipe.title.strip() else title_pattern(template.title, names)
+    written = {spot.name for spot in spots(template) if not spot.is_shell}
     template = template.model_copy(update={'title': pattern})
     used = {spot.name for spot in spots(template) if not spot.is_shell}
     problems = list(unknown(template, names, recipe.kept)) if names else []
-    if names and not used & set(names):
+    if names and not written & set(names):  # the title that is made up for variants is nobody's placeholder
         problems.append(FieldError(loc='columns', msg=f'The task has no {{{names[0]}}} to be replaced'))
     if not problems and names and not {spot.name for spot in spots(template) if spot.loc != 'title'} & set(names):
         problems.append(FieldError(loc='columns', msg='Only the title has placeholders: all variants are one task'))

@@ -46,7 +46,9 @@ def tasks_variants(
     )
     found = preview(template_of(one_task(task, line)), form.recipe())
     if found.problems:
-        raise TaskError(found.problems[0].msg, found.problems, hint='Write {{name}} for text, or keep it: --keep NAME')
+        raise TaskError(
+            found.problems[0].msg, found.problems, hint='Braces that are text: write {{name}}, or --keep NAME.'
+        )
     failed = _unproven(found, unsafe=unsafe, quiet=as_json) if prove else {}
     good = [variant.task for variant in found.good if variant.task and variant.number not in failed]
     if out is not None:
