@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from trainer.attempt import attempt
 from trainer.errors import ConfigError, FieldError
-from trainer.sandbox import Isolation
+from trainer.sandbox import Isolation, SandboxScope
 from trainer.sandbox.python_env import PythonEnvironment
 from trainer.task import Solution, Step, TaskFile
 from trainer.tools import TOOL_NAMES, TOOL_SCHEMAS
@@ -24,6 +24,7 @@ from trainer.validation import Document, Invalid, at, validate
 FINAL_WORDS: Final = 'Done.'
 SHOWN_KINDS: Final = ('reference', 'alternative')
 """Solutions that must earn everything, and so may be shown to a model."""
+WAIT_S: Final = 0.2
 MAX_LINE_BYTES: Final = 8 * 1024**2
 _PARAMETERS: Final = {
     schema['function']['name']: tuple(schema['function']['parameters']['required']) for schema in TOOL_SCHEMAS
@@ -158,16 +159,16 @@ def replayed(
     """Replay the reference and alternative solutions of tasks; return the chats and what was left out, in words.
 
     A solution that does not earn everything any more teaches the wrong thing: it is left out. When ``stop`` says so,
-    those that have not begun are not replayed.
+    all of it is given up, and nothing is shown.
     """
     shown = [(task, solution) for task in tasks for solution in task.solutions if solution.kind in SHOWN_KINDS]
 
-    def replay(item: tuple[TaskFile, Solution]) -> Demonstration | str | None:
-        task, solution = item
-        if stop():
-            return None
+    scope = SandboxScope()
+
+    def replay(task: TaskFile, solution: Solution) -> Demonstration | str:
         steps = _calls(solution)
-        made = attempt(task.task_spec, steps, home=home, isolation=isolation, environment=environment)
+        with scope.entered():
+            made = attempt(task.task_spec, steps, home=home, isolation=isolation, environment=environment)
         if not made.verdict.solved:
             return f'{task.title or task.id}: its {solution.kind} solution earns no 1.0 ({made.verdict.reason})'
         told: list[Any] = [Said(role='user', content=task.task_spec.prompt)]
@@ -178,7 +179,13 @@ def replayed(
         return Demonstration(messages=(*told, Turn(role='assistant', content=FINAL_WORDS)))
 
     with ThreadPoolExecutor(workers, thread_name_prefix='demonstration') as pool:
-        results = list(pool.map(replay, shown))
+        replays = [pool.submit(replay, task, solution) for task, solution in shown]
+        while wait(replays, timeout=WAIT_S).not_done:
+            if stop():
+                scope.end()
+                pool.shutdown(cancel_futures=True)
+                return [], []
+        results = [one.result() for one in replays]
     return [one for one in results if isinstance(one, Demonstration)], [one for one in results if isinstance(one, str)]
 
 

@@ -1,6 +1,7 @@
 """The stages of a run with scripted episodes: their order, what each leaves, and how a run goes on behind them."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from trainer.demonstrations import Demonstration
 from trainer.errors import ConfigError
 from trainer.events import Metrics, Resumed, State, read_events
 from trainer.runfolder import RunFolder
+from trainer.sandbox.scope import current_scope
 from trainer.stages import Ending, run_stages
 from trainer.task import Solution, TaskSpec
 from trainer.verdict import Verdict
@@ -171,13 +173,17 @@ def test_a_stop_is_heard_while_solutions_are_replayed(tmp_path: Path, stages, mo
     def replay(task: TaskSpec, *_: object, **__: object) -> Attempt:
         begun.append(task.prompt)
         RunFolder(folder).request('stop')
-        return Attempt(verdict=Verdict.scored(1.0))
+        scope = current_scope()
+        while scope is not None and not scope.ended:
+            time.sleep(0.01)
+        return Attempt(verdict=Verdict.not_scored('the work was ended'))
 
     monkeypatch.setattr('trainer.demonstrations.attempt', replay)
     shown = Solution(kind='reference', files={'a.txt': 'x'})
     given = [task.model_copy(update={'solutions': (shown,)}) for task in tasks(50)]
     assert stages(folder, given=given, coldStart={}) == Ending('stopped', 'stopped by the user')
     assert len(begun) <= 4
+    assert 'Not demonstrated' not in (folder / 'events.jsonl').read_text()
     assert steps(folder, 'cold_start/loss') == []
 
 
