@@ -101,8 +101,8 @@ class Wandb:
         self._run.define_metric('*', step_metric='step')
         url = None if getattr(self._run, 'offline', False) else self._run.url
         self.where = url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
-        # Online it sends every few seconds; offline it writes when a block of its file is full, or at the end.
-        self.kept_s = 60.0 if url else math.inf
+        # Offline it writes when a block of its file is full; online, what is sent is known when it has ended well.
+        self.kept_s = math.inf
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take the values of a step."""
