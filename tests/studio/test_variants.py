@@ -226,9 +226,9 @@ def test_a_recipe_that_cannot_work_says_so() -> None:
     assert [one.loc for one in preview(template(), Recipe(table=table)).problems] == ['prompt']
     found = preview(template(prompt='none'), Recipe(table=table))
     assert 'Only the title' in found.problems[0].msg
+    assert found.remarks[0] == 'other is a column, but nowhere in the task'
     found = preview(Template(title='T', task_spec=template(prompt='none').task_spec), Recipe(table=table))
     assert [one.msg for one in found.problems] == ['The task has no {n} to be replaced']
-    assert found.remarks[0] == 'other is a column, but nowhere in the task'
     found = preview(template(prompt='none', setup_commands=['echo ${n}']), Recipe(title='T', table=table))
     assert [one.msg for one in found.problems] == ['The task has no {n} to be replaced']
     assert found.good == ()
