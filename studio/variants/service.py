@@ -215,8 +215,9 @@ def title_pattern(title: str, names: Collection[str]) -> str:
 def preview(template: Template, recipe: Recipe) -> Preview:
     """Fill in every row of a recipe and say what is wrong with it, or with the recipe as a whole."""
     names = recipe.table.columns
+    title = recipe.title if recipe.title.strip() else template.title
+    written = {spot.name for spot in spots(template.model_copy(update={'title': title})) if not spot.is_shell}
     pattern = recipe.title if recipe.title.strip() else title_pattern(template.title, names)
-    written = {spot.name for spot in spots(template) if not spot.is_shell}
     template = template.model_copy(update={'title': pattern})
     used = {spot.name for spot in spots(template) if not spot.is_shell}
     problems = list(unknown(template, names, recipe.kept)) if names else []
