@@ -89,6 +89,7 @@ class Wandb:
     def __init__(self, about: About) -> None:
         folder = about.folder / 'wandb-log'  # not ``wandb``: that would pass for the package
         folder.mkdir(exist_ok=True)
+        os.environ.setdefault('WANDB_QUIET', 'true')  # its summary of all series fills the log of the run
         self._run: Any = import_module('wandb').init(
             project=os.environ.get('WANDB_PROJECT', PROJECT),
             id=about.id,
@@ -100,7 +101,7 @@ class Wandb:
         self._run.define_metric('step')
         self._run.define_metric('*', step_metric='step')
         url = None if getattr(self._run, 'offline', False) else self._run.url
-        self.where = url or f'kept offline in {self._run.dir}, "wandb sync" uploads it'
+        self.where = url or f'offline, "wandb sync {Path(self._run.dir).parent}" uploads it'
         # Offline it writes when a block of its file is full; online, what is sent is known when it has ended well.
         self.kept_s = math.inf
 
