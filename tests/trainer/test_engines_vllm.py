@@ -108,7 +108,8 @@ def test_turns_are_asked_for_by_token_ids(fake, base, tokenizer) -> None:  # typ
                 turns.update(stream.advance())
             stream.extend(1, [77], 3)
             while stream.asked:
-                turns[3] = stream.advance()[0][1]
+                for _, turn in stream.advance():
+                    turns[3] = turn
     finally:
         engines.close()
     whole = Generation([11, 12, 13, 14, 15, 16, END], finished=True)
