@@ -19,7 +19,7 @@ const formats = {
   share: (v) => `${Math.round(v * 100)}%`,
   score: (v) => v.toFixed(2),
   number: (v) => Math.round(v).toLocaleString("en-US"),
-  tiny: (v) => v.toPrecision(3),
+  tiny: (v) => (v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(2) : v.toPrecision(3)).replaceAll("-", "−"),
   seconds: (v) => `${v < 10 ? v.toFixed(1) : Math.round(v)} s`,
 };
 
@@ -387,6 +387,8 @@ export default {
       const none = this.card?.querySelector("[data-none]");
       if (none) none.hidden = at.length > 0;
       if (!at.length) return;
+      const measured = ({ y, hi } = {}) => (y ?? hi ?? []).some((value) => value != null);
+      for (const button of this.legend()) button.hidden = !measured(this.points[button.dataset.series]);
       const show = formats[lead.format];
       const [first, last] = [at[0], at.at(-1)];
       put("value", show(this.headline(lead, y, last)));

@@ -78,15 +78,13 @@ MORE: Final = (
     ChartSpec(
         title='Learning rate',
         series=(Series(key='learning_rate', name='rate', format='tiny'),),
-        y=Axis(tickformat='~e'),
+        y=Axis(tickformat='~g'),
     ),
     ChartSpec(
-        title='Episodes cut short',
+        title='Cut short',
         series=(
             Series(key='episodes/budget_share', name='budget', format='share'),
-            Series(
-                key='episodes/answer_did_not_fit_share', name='did not fit', color='c2', dash='dash', format='share'
-            ),
+            Series(key='episodes/answer_did_not_fit_share', name='answer', color='c2', dash='dash', format='share'),
         ),
         y=SHARE,
     ),
