@@ -6,6 +6,7 @@ Part of the light half: it looks at files and asks the driver of the GPU, and im
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ ADDRESS: Final = 'RLVR_VLLM_URL'
 """Environment variable: a vLLM server that runs already and sees the same run folders."""
 BF16_CAPABILITY: Final = 8.0
 """CUDA compute capability from which a GPU computes in bf16."""
+PER_TOKEN: Final = frozenset({'full_attention', 'sliding_attention'})
+"""Kinds of layers that keep keys and values per token."""
 DRIVER_S: Final = 10.0
 
 
@@ -47,12 +50,26 @@ def choose(engine: Engine, model: ModelInfo) -> Engine:
 
 def obstacle(engine: Engine, model: ModelInfo) -> str:
     """Why an engine cannot run a model on this machine and what to do, or empty."""
+    if engine == 'continuous_batching' and (others := sorted(_layers(model) - PER_TOKEN)):
+        return (
+            f'continuous_batching cannot run {model.title}: its layers of the kind {others[0]} do not keep keys and '
+            'values per token. Choose auto'
+        )
     if engine != 'vllm':
         return ''
     if model.gguf:
         return f'vllm cannot run {model.title}: its weights come as a GGUF file. Choose auto'
     found = find_vllm()
     return found if isinstance(found, str) else ''
+
+
+def _layers(model: ModelInfo) -> frozenset[str]:
+    """Kinds of layers that the configuration in a model's folder names; none where it does not, or is on a hub."""
+    try:
+        config = json.loads((Path(model.source) / 'config.json').read_bytes())
+        return frozenset(map(str, config.get('text_config', config).get('layer_types') or ()))
+    except (OSError, ValueError, AttributeError, TypeError):
+        return frozenset()  # what is wrong with the folder is said when the model is loaded
 
 
 def find_vllm() -> Vllm | str:

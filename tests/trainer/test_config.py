@@ -1,5 +1,8 @@
 """``config.rl``: bounds clamp with a note, what cannot work is refused by field, divisibility is solved and said."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from trainer.config import parse_settings, plan
@@ -198,3 +201,27 @@ def test_models_are_found_by_id_folder_and_hub_id(tmp_path) -> None:  # type: ig
     assert find_model(str(tmp_path)).kind == 'local'
     with pytest.raises(ConfigError, match='no known model'):
         find_model('nothing')
+
+
+@pytest.mark.parametrize(
+    ('config', 'said'),
+    [
+        ({'layer_types': ['full_attention', 'linear_attention']}, 'layers of the kind linear_attention'),
+        ({'text_config': {'layer_types': ['conv', 'full_attention']}}, 'layers of the kind conv'),
+        ({'layer_types': ['sliding_attention', 'full_attention']}, ''),
+        ({}, ''),
+        ([], ''),
+    ],
+)
+def test_an_engine_that_cannot_run_a_model_is_refused_before_the_launch(
+    config: object, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / 'config.json').write_text(json.dumps(config))
+    settings, _ = parse_settings({'rl': {'generationEngine': 'continuous_batching'}})
+    if not said:
+        assert plan(settings, find_model(str(tmp_path)), 4).engine == 'continuous_batching'
+        return
+    with pytest.raises(ConfigError, match=said) as caught:
+        plan(settings, find_model(str(tmp_path)), 4)
+    assert [field.loc for field in caught.value.fields] == ['rl.generationEngine']
+    assert plan(parse_settings({})[0], find_model(str(tmp_path)), 4).engine == 'plain'

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 
+from trainer.engine_choice import PER_TOKEN
 from trainer.engines.base import Generation, TurnStream
 from trainer.engines.folded import Folded
 from trainer.engines.policy import causal_lm, end_tokens, evaluating
@@ -238,7 +239,7 @@ def _passes(
 
 def keeps_tokens(model: Any) -> bool:
     """Whether every layer of a model is attention over keys and values per token, which a ``SlotCache`` can hold."""
-    return set(_mask_kinds(model)) <= {'full_attention', 'sliding_attention'}
+    return set(_mask_kinds(model)) <= PER_TOKEN
 
 
 def _cache_parameter(model: Any) -> str:
