@@ -108,7 +108,7 @@ def verdict_card(verdict: Verdict, checker: str = '') -> None:
                     Text('Nothing is counted for or against the model.', 'div', 't-small')
                 if verdict.tampered:
                     Text('The candidate was caught forging the result.', 'div', 't-small')
-        _items(verdict.items)
+        _items(verdict.items, verdict.reason)
         if verdict.output.strip():
             with ui.element('details').classes('outp'):
                 Text('Output', 'summary', 't-small')
@@ -212,7 +212,8 @@ def _subject(call: ToolRecord) -> str:
     return ', '.join(f'{name}={value!r}' for name, value in call.args.items())
 
 
-def _items(items: tuple[Item, ...]) -> None:
+def _items(items: tuple[Item, ...], reason: str) -> None:
+    """A line for each item; what the reason above says already is not said again."""
     if not items:
         return
     with ui.element('ul').classes('tests'):
@@ -224,7 +225,7 @@ def _items(items: tuple[Item, ...]) -> None:
                     label='passed' if item.passed else 'failed',
                 )
                 Text(visible(item.name), classes='ell').props['title'] = visible(item.name)
-                if item.detail and not item.passed:
+                if item.detail not in ('', reason) and not item.passed:
                     Text(visible(item.detail[:200]), classes='m ell').props['title'] = visible(item.detail[:2000])
     if len(items) > SHOWN_LINES:
         Text(f'{len(items) - SHOWN_LINES:,} more', 'div', 't3 t-small pad')
