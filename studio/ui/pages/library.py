@@ -194,7 +194,13 @@ class _Library:
                 box.on_value_change(self._search)
                 kbd('/')
             spacer()
-            Button('Templates', icon='list', kind='gho hide-s', on_click=lambda: ui.navigate.to('/templates'))
+            Button(
+                'Templates',
+                icon='grid-3x3',
+                kind='gho slim-s',
+                label='Templates',
+                on_click=lambda: ui.navigate.to('/templates'),
+            )
             Button('Import', icon='upload', on_click=lambda: open_import(self._studio.transfer, self._changed))
             Button('New task', icon='plus', kind='pri', shortcut='N', on_click=self._shell.new_task)
 

@@ -255,7 +255,7 @@ class _Line:
             if view.has_adapter:
                 entry('Download adapter', 'download', lambda: ui.download.from_url(f'/adapters/{view.id}/download'))
             if not view.is_active:
-                entry('Delete', 'trash-2', self._delete)
+                entry('Delete', 'trash-2', self._delete, 'c-bad')
 
     async def _start(self) -> None:
         await background.io_bound(self._studio.runs.start, self.id)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 After = Callable[[], Awaitable[None]]
 
 
-def entry(text: str, icon: str, action: Callable[[], Any]) -> None:
+def entry(text: str, icon: str, action: Callable[[], Any], classes: str = '') -> None:
     """Draw an entry of a run's menu."""
-    with ui.menu_item(on_click=action).classes('mi'):
+    with ui.menu_item(on_click=action).classes(f'mi {classes}'):
         Icon(icon, 'ic-s')
         Text(text)
 
