@@ -205,6 +205,7 @@ def test_rollouts_are_searched_and_the_address_can_be_sent(
 ) -> None:
     page = new_page()
     ready(page, server, f'/runs/{runs["long"]}')
+    expect(page.get_by_title('Search the rollouts of this run')).to_be_visible()
     page.keyboard.press('Control+k')
     expect(page.get_by_role('combobox', name='Do something')).to_be_focused()
     page.keyboard.type('rollouts')
@@ -217,6 +218,8 @@ def test_rollouts_are_searched_and_the_address_can_be_sent(
     address = page.url
     page.get_by_role('radio', name='Failed').click()
     expect(page.get_by_text('No rollout fits')).to_be_visible()
+    page.get_by_role('button', name='Clear search and filters').click()
+    expect(page.get_by_text('1 to 40 of 300')).to_be_visible()
 
     other = new_page()
     ready(other, server, address.removeprefix(server.url))

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from studio.errors import NotFound
 from studio.runs.rollout_search import Hit, Hits, SearchQuery
 from studio.runs.views import RunView
-from studio.ui.components.elements import Button, Text, chip, spacer
+from studio.ui.components.elements import Button, Icon, Text, chip, spacer
 from studio.ui.components.panel import empty, search_box
 from studio.ui.components.plain_text import visible
 from studio.ui.components.segmented import Choice, FilterPill, Segmented
@@ -115,7 +115,10 @@ class RolloutsScreen:
                         with ui.element('th').classes(kind):
                             Text(name)
                 self._body = ui.element('tbody')
-            self._none = Text('No rollout fits. Clear the search or a filter.', 'div', 't3 pad')
+            with ui.element('div').classes('empty').style('padding: 72px 16px') as self._none:
+                Icon('search', 'ic-l t3')
+                self._why_none = Text().props('role=status')
+                self._clear = Button('Clear search and filters', kind='sm', on_click=self._clear_all)
         self._show(found.hits)
         self._timer = ui.timer(0.5, self._refresh, active=not found.hits.is_complete)
 
@@ -125,6 +128,9 @@ class RolloutsScreen:
         results = {'partial': 'not_passed', 'failed': 'not_passed'}.get(self._query.outcome, self._query.outcome)
         asked = {name: value for name, value in (('task', self._query.task), ('results', results)) if value}
         return f'/runs/{self._run.id}/regrade' + (f'?{urlencode(asked)}' if asked else '')
+
+    def _clear_all(self) -> None:
+        ui.navigate.to(f'/runs/{self._run.id}/rollouts')
 
     def _draw_filters(self) -> None:
         query = self._query
@@ -209,8 +215,9 @@ class RolloutsScreen:
         self._state.set_text(waiting)
         self._state.set_visibility(bool(waiting))
         self._none.set_visibility(not hits.rows and hits.is_complete)
-        if not hits.recorded:
-            self._none.set_text('No rollout has ended yet.')
+        some = hits.recorded > 0
+        self._why_none.set_text('No rollout fits the search and the filters.' if some else 'No rollout has ended yet.')
+        self._clear.set_visibility(some)
         self._body.clear()
         with self._body:
             for hit in hits.rows:
