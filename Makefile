@@ -8,7 +8,7 @@ TORCH := 2.13.0
 
 .PHONY: run test check bench screenshots starter clean system
 
-run: $(VENV)/.installed system
+run: $(VENV)/.runtime system
 	$(BIN)/rlvr studio
 
 test: $(VENV)/.installed system check
@@ -29,7 +29,7 @@ screenshots: $(VENV)/.installed
 starter: $(VENV)/.installed
 	$(BIN)/python -m trainer.starter.build --out assets/starter
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Python 3.11 or newer is needed: run make PYTHON=/path/to/python3.11'; exit 1; }
 	@echo 'Setting up $(VENV): some minutes, once; most of it is the download of PyTorch.'
@@ -40,6 +40,11 @@ $(VENV)/.installed: pyproject.toml
 	  if test -e /dev/nvidia0; then $(PIP) install -q "torch==$(TORCH)"; \
 	  else $(PIP) install -q "torch==$(TORCH)+cpu" 2>/dev/null || $(PIP) install -q "torch==$(TORCH)"; fi; }
 	@echo 'PyTorch is there. Installing the rest.'
+	@$(PIP) install -q -e .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.runtime
+	@echo 'Installing what tests and checks need.'
 	@$(PIP) install -q -e '.[dev]'
 	@touch $@
 
