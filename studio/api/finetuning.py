@@ -27,6 +27,7 @@ from studio.api.jobs import (
     Status,
     in_body,
 )
+from studio.documents.held_out import HELD_OUT
 from studio.documents.service import DocumentQuery
 from studio.runs.views import RunQuery
 from studio.services import Studio
@@ -66,8 +67,7 @@ def create(
 ) -> Job:
     """Make a job: tasks and settings are frozen, nothing starts."""
     with _paths_of_the_body():
-        held_out = (*body.held_out_ids, *_with_topics(studio, body.held_out_topics, 'held_out_topics'))
-        task_ids = _tasks(studio, body)
+        task_ids, held_out = _tasks(studio, body)
         if errors := studio.runs.draft_plan(body.base_model, body.config, task_ids).errors:
             raise ConfigError(f'This cannot work: {errors[0].msg}', errors)
         run = studio.runs.create(
@@ -75,12 +75,17 @@ def create(
             body.base_model,
             body.config,
             task_ids,
-            dict.fromkeys(held_out),
+            held_out,
             request=f'api:{idempotency_key}' if idempotency_key else '',
             workspaceid=body.workspaceid,
             training_type=body.training_type,
         )
-    return Job.of(run)
+    job = Job.of(run)
+    if not (body.splits_by_topic and held_out):
+        return job
+    count = sum(frozen.role == 'held_out' for frozen in studio.runs.tasks(run.id))
+    words = f'{count} held out by the topic {HELD_OUT}: success on them is measured before and after'
+    return job.model_copy(update={'notes': (*job.notes, FieldError(loc='held_out_topics', msg=words))})
 
 
 @router.post('/start/{id}', **needs('run', 404, 409, 413, 415))
@@ -170,25 +175,46 @@ def delete(id: Id, studio: StudioOf) -> Freed:
     return Freed(id=id, freed_bytes=studio.runs.delete(id))
 
 
-def _tasks(studio: Studio, body: JobIn) -> tuple[str, ...]:
+def _tasks(studio: Studio, body: JobIn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ids of the tasks to train on and of those held out. Raises ``ConfigError``."""
+    if body.splits_by_topic:
+        return _split(studio, body)
+    by_topic = _with_topics(studio, body.held_out_topics or (), 'held_out_topics')
+    held_out = tuple(dict.fromkeys((*(body.held_out_ids or ()), *by_topic)))
     if body.document_ids is not None:
-        return body.document_ids
+        return body.document_ids, held_out
+    apart = set(held_out)
+    chosen = studio.documents.ids(_published()) if body.topics is None else _with_topics(studio, body.topics, 'topics')
+    return tuple(id for id in chosen if id not in apart), held_out
+
+
+def _split(studio: Studio, body: JobIn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What was asked for, without and with the topic that holds a task out. Raises ``ConfigError``."""
+    train, held_out = studio.documents.split(_published())
     if body.topics is not None:
-        return _with_topics(studio, body.topics, 'topics')
-    return studio.documents.ids(DocumentQuery(status='published', sort='created', descending=False))
+        chosen = set(_with_topics(studio, body.topics, 'topics'))
+        train, held_out = (tuple(id for id in ids if id in chosen) for ids in (train, held_out))
+    if held_out and not train:
+        problem = f'Every task that was chosen has the topic {HELD_OUT}: none is left to train on'
+        raise ConfigError(problem, [FieldError(loc='topics' if body.topics else 'document_ids', msg=problem)])
+    return train, held_out
 
 
 def _with_topics(studio: Studio, topics: tuple[str, ...], loc: str) -> tuple[str, ...]:
     """Ids of the published documents that have at least one of the topics. Raises ``ConfigError``."""
     found: dict[str, None] = {}
     for number, topic in enumerate(topics):
-        query = DocumentQuery(status='published', topics=(topic,), sort='created', descending=False)
-        ids = studio.documents.ids(query) if topic.strip() else ()
+        ids = studio.documents.ids(_published(topic)) if topic.strip() else ()
         if not ids:
             problem = f'No published task has the topic {topic!r}'
             raise ConfigError(problem, [FieldError(loc=f'{loc}.{number}', msg=problem)])
         found.update(dict.fromkeys(ids))
     return tuple(found)
+
+
+def _published(*topics: str) -> DocumentQuery:
+    """Published documents, oldest first."""
+    return DocumentQuery(status='published', topics=topics, sort='created', descending=False)
 
 
 @contextmanager

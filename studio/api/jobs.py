@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from studio.api.fields import Label, shown_as
+from studio.documents.held_out import HELD_OUT
 from studio.runs.series import Line, measured
 from studio.runs.views import RunView
 from trainer.config import Settings, TrainingType
@@ -25,7 +26,8 @@ class JobIn(Document):
     """A job to be made: a base model, the tasks to learn from, and how. Nothing starts yet.
 
     The tasks are those of ``document_ids``, or every published one with at least one of ``topics``, or, where neither
-    is there, all published ones. They are frozen: what is changed later changes nothing in the job.
+    is there, all published ones. Of tasks that were not named one by one, those held out are never trained on. They
+    are frozen: what is changed later changes nothing in the job.
     """
 
     model_config = ConfigDict(
@@ -56,9 +58,20 @@ class JobIn(Document):
     )
     document_ids: Ids | None = None
     topics: Ids | None = None
-    held_out_ids: Ids = Field(default=(), description='Tasks to measure success on, never trained on.')
-    held_out_topics: Ids = Field(default=(), description='As held_out_ids, by topic.')
+    held_out_ids: Ids | None = Field(
+        default=None,
+        description='Tasks to measure success on before and after, never trained on. Where neither this nor '
+        'held_out_topics nor document_ids is there, those of the tasks that have the topic `held-out`, and `notes` say '
+        'how many; `[]` holds none out, and neither does the topic `held-out` in topics.',
+    )
+    held_out_topics: Ids | None = Field(default=None, description='As held_out_ids, by topic.')
     config: Config = Field(default_factory=dict)
+
+    @property
+    def splits_by_topic(self) -> bool:
+        """Whether what is held out is left to the topics of the tasks."""
+        named = (self.document_ids, self.held_out_ids, self.held_out_topics)
+        return all(choice is None for choice in named) and HELD_OUT not in (self.topics or ())
 
     @model_validator(mode='after')
     def _one_choice_of_tasks(self) -> Self:
@@ -107,7 +120,8 @@ class Job(Document):
     """A job.
 
     ``started`` says whether it was; ``waiting`` that it starts by itself when its turn comes. ``notes`` say which
-    settings were clamped or adjusted, ``config`` is what is in force, times are in UTC, durations in seconds.
+    settings were clamped or adjusted and how many tasks were held out by their topic, ``config`` is what is in force,
+    times are in UTC, durations in seconds.
     """
 
     id: str

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from studio.documents.held_out import HELD_OUT
 from studio.documents.service import Documents
 from studio.documents.transfer import Transfer
 from trainer.manifest import parse_tasks, read_manifest
@@ -15,7 +16,6 @@ from trainer.validation import Document
 
 TASKS: Final = ASSETS / 'tasks'
 TUTORIAL: Final = 'tutorial'
-HELD_OUT: Final = 'held-out'
 
 
 def templates() -> list[TaskFile]:

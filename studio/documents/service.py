@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
+from studio.documents.held_out import split
 from studio.documents.rows import (
     check_publishable,
     check_variant,
@@ -120,6 +121,12 @@ class Documents:
         """The ids of every document that a query asks for, whatever its page, in its order."""
         with self._database.read() as session:
             return tuple(session.exec(_ordered(select(DocumentTable.id), conditions(query), query)).all())
+
+    def split(self, query: DocumentQuery) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """As ``ids``, those to train on and those held out by their topic."""
+        select_both = select(DocumentTable.id, DocumentTable.topics)
+        with self._database.read() as session:
+            return split(session.exec(_ordered(select_both, conditions(query), query)).all())
 
     def rows(self, ids: Sequence[str]) -> tuple[DocumentRow, ...]:
         """Documents as in a list, by their ids (some thousand at most); those that are gone are left out."""

@@ -193,6 +193,29 @@ def test_a_job_takes_documents_topics_or_all_that_is_published(api: TestClient, 
     assert studio.runs.folder(only_sft['id']).config().training_type == 'conversationalTraining'
 
 
+def test_tasks_with_the_topic_held_out_are_measured_unless_the_caller_says_otherwise(
+    api: TestClient, studio: Studio
+) -> None:
+    topics = (['a'], ['a', 'held-out'], ['b'], ['b', 'held-out'])
+    ids = [studio.documents.create(task(n), status='published', topics=several).id for n, several in enumerate(topics)]
+    for selection, train, held_out in (
+        ({}, [0, 2], [1, 3]),
+        ({'topics': ['a']}, [0], [1]),
+        ({'held_out_topics': ['b']}, [0, 1], [2, 3]),
+        ({'held_out_ids': []}, [0, 1, 2, 3], []),
+        ({'topics': ['held-out']}, [1, 3], []),
+        ({'document_ids': ids[:2]}, [0, 1], []),
+    ):
+        made = api.post('/finetuning/create', json=job(**selection)).json()
+        frozen = [(one.role, ids.index(one.id)) for one in studio.runs.tasks(made['id'])]
+        assert frozen == [*(('train', n) for n in train), *(('held_out', n) for n in held_out)], selection
+        said = [note['msg'] for note in made['notes'] if note['loc'] == 'held_out_topics']
+        by_topic = held_out if selection in ({}, {'topics': ['a']}) else []
+        assert [message.split()[0] for message in said] == ([str(len(by_topic))] if by_topic else [])
+    studio.documents.update(ids[0], topics=['held-out', 'a'], revision=studio.documents.get(ids[0]).revision)
+    refused(api.post('/finetuning/create', json=job(topics=['a'])), 400, 'topics')
+
+
 @pytest.mark.parametrize(
     ('changes', 'status', 'loc'),
     [

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from nicegui import ui
 
+from studio.documents.held_out import HELD_OUT, split
 from studio.documents.pass_rates import Tier
-from studio.documents.samples import HELD_OUT
 from studio.documents.views import DocumentRow
 from studio.ui.components.dialogs import opened_dialog
 from studio.ui.components.elements import Button, Icon, Text, checker_chip, chip, spacer
@@ -30,9 +30,8 @@ class TaskChoice:
         """Without a choice, every published task is trained on but those with the topic ``held-out``."""
         self.rows = tuple(rows)
         known = {row.id for row in rows}
-        apart = [row.id for row in rows if HELD_OUT in row.topics]
-        picked = [row.id for row in rows if row.id not in apart] if train is None else train
-        self.train = {id for id in picked if id in known}
+        trained, apart = split((row.id, row.topics) for row in rows)
+        self.train = {id for id in (trained if train is None else train) if id in known}
         kept = apart if held_out is None else held_out
         self.held_out = {id for id in kept if id in known and id not in self.train}
 
