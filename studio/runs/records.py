@@ -290,7 +290,7 @@ class RunRecords:
         return RunView(
             **row.model_dump(include=_SAME),
             notes=tuple(FieldError.model_validate(note) for note in row.notes),
-            elapsed_s=((row.ended_at or now) - row.started_at).total_seconds() if row.started_at else None,
+            elapsed_s=_elapsed(row, now),
             stopping=row.stop_requested_at is not None and not final,
             silent_s=max(0.0, (now - heard).total_seconds()) if heard and not final else None,
         )
@@ -328,6 +328,13 @@ _SAME = {
     'id', 'name', 'model', 'training_type', 'settings', 'state', 'reason', 'step', 'total', 'eta_s', 'created_at',
     'queued_at', 'started_at', 'ended_at', 'task_count', 'latest', 'has_adapter', 'pid',
 }  # fmt: skip
+
+
+def _elapsed(row: RunTable, now: datetime) -> float | None:
+    """Seconds a run worked, over all its goes; ``None`` where it never did."""
+    if row.started_at is None:
+        return row.worked_s or None
+    return row.worked_s + ((row.ended_at or now) - row.started_at).total_seconds()
 
 
 def merged_bars(parts: Iterable[tuple[int, float, int]], width: int, *, sums: bool) -> BarColumn:

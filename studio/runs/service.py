@@ -173,6 +173,7 @@ class Runs(RunQueue):
             folder = self.folder(id)
             folder.reopen(steps=steps)
             row.settings = folder.config().settings.model_dump(mode='json', by_alias=True)
+            row.worked_s = self.view(row).elapsed_s or 0.0
             row.state, row.reason, row.queued_at = 'queued', '', datetime.now(UTC)
             row.place = next_place(session)
             row.started_at = row.ended_at = row.stop_requested_at = row.pid = None

@@ -45,6 +45,7 @@ class RunView(Document):
     """A run as it is known now. Times in UTC, durations in seconds.
 
     ``waiting``: Start was pressed, another run is active. ``stopping``: Stop was pressed, processes still live.
+    ``elapsed_s``: how long it worked, over all its goes, without the pauses between them.
     ``silent_s``: how long an active trainer has written nothing. ``latest``: values of the last measured step.
     """
 

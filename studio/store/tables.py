@@ -117,6 +117,7 @@ class RunTable(SQLModel, table=True):
     queued_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     place: int = Field(default=0, description='Among the runs that wait: the lowest starts next.')
     started_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    worked_s: float = Field(default=0.0, description='Seconds it worked before it was resumed, without the pauses.')
     stop_requested_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     ended_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
     last_event_at: datetime | None = Field(default=None, sa_type=UtcDateTime)

@@ -1,11 +1,13 @@
 """Going on with a run: launched again from the studio, and steps that were done twice are shown once (case C6)."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from stand_in import ended, new_run, until
 
 from studio.ingest import ingest
+from studio.runs.queue import row_of
 from studio.runs.views import StillActive
 from studio.services import Studio
 from trainer.errors import RunFolderError
@@ -33,6 +35,22 @@ def test_a_stopped_run_goes_on_in_its_own_row(open_studio: Open) -> None:
     assert studio.runs.active() is not None
     studio.runs.stop(run.id)
     assert ended(studio, run.id).state == 'stopped'
+
+
+def test_time_spent_working_goes_on_where_a_run_goes_on(open_studio: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hours of work, a pause of a day, another hour: three hours, and two of them while it waits for the third."""
+    studio = open_studio(watch=False)
+    monkeypatch.setattr(studio.runs, 'launch_waiting', lambda: None)
+    run = new_run(studio)
+    assert studio.runs.get(run.id).elapsed_s is None
+    for began, hours, before, after in ((26, 2, None, 7200), (1, 1, 7200, 10_800)):
+        assert studio.runs.get(run.id).elapsed_s == before
+        with studio.database.write() as session:
+            row = row_of(session, run.id)
+            row.state, row.started_at = 'stopped', datetime.now(UTC) - timedelta(hours=began)
+            row.ended_at = row.started_at + timedelta(hours=hours)
+        assert studio.runs.get(run.id).elapsed_s == after
+        assert studio.runs.resume(run.id).elapsed_s == after
 
 
 def test_a_finished_run_has_nothing_left_until_its_steps_are_raised(open_studio: Open) -> None:
