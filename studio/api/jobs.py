@@ -121,7 +121,7 @@ class Job(Document):
 
     ``started`` says whether it was; ``waiting`` that it starts by itself when its turn comes. ``notes`` say which
     settings were clamped or adjusted and how many tasks were held out by their topic, ``config`` is what is in force,
-    times are in UTC, durations in seconds, ``elapsed_s`` is time spent working, without the pauses between resumed goes.
+    times are in UTC, durations in seconds, ``elapsed_s`` is time spent working, without the pauses between its goes.
     """
 
     id: str

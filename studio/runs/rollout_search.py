@@ -47,10 +47,13 @@ _WORD: Final = re.compile(r'"([^"]*)"|(\S+)')
 
 
 class SearchQuery(Document):
-    """Which rollouts to find. Empty means any; ``text`` has words that all must be there, or "phrases"."""
+    """Which rollouts to find. Empty means any; ``text`` has words that all must be there, or "phrases".
+
+    The outcome ``not_passed`` is ``failed`` or ``partial``: a reward below 1.
+    """
 
     text: str = Field(default='', max_length=1000)
-    outcome: Outcome | Literal[''] = ''
+    outcome: Outcome | Literal['not_passed', ''] = ''
     task: str = ''
     stage: str = ''
     ending: Ending | Literal[''] = ''
@@ -296,7 +299,12 @@ def _add(index: sqlite3.Connection, row: RolloutTable, record: Rollout | None) -
 
 def _where(query: SearchQuery) -> tuple[str, list[Any]]:
     where, values = ['1'], list[Any]()
-    for name in ('outcome', 'task', 'stage', 'ending'):
+    if query.outcome == 'not_passed':
+        where.append("outcome IN ('failed', 'partial')")
+    elif query.outcome:
+        where.append('outcome = ?')
+        values.append(query.outcome)
+    for name in ('task', 'stage', 'ending'):
         if wanted := getattr(query, name):
             where.append(f'{name} = ?')
             values.append(wanted)

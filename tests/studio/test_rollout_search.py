@@ -12,6 +12,8 @@ from stand_in import new_run
 from studio.ingest import ingest
 from studio.runs.rollout_search import Hits, SearchQuery, excerpt
 from studio.services import Studio
+from studio.ui.components.transcript import OUTCOMES
+from studio.ui.pages.rollouts import RESULTS, read_query
 from trainer.events import EventWriter, Resumed, RolloutEvent
 from trainer.line_file import LineFile
 from trainer.recording import Rollout, ToolRecord, Turn
@@ -81,6 +83,8 @@ def find(made: Made, **asked: object) -> Hits:
         ({'text': 'in every prompt'}, 0),
         ({'text': 'verdict'}, 0),
         ({'outcome': 'error'}, 5),
+        ({'outcome': 'partial'}, 5),
+        ({'outcome': 'not_passed'}, 10),
         ({'ending': 'token_budget'}, 5),
         ({'low': 0.25, 'high': 0.75}, 5),
         ({'low': 0.0}, 15),
@@ -165,3 +169,10 @@ def test_an_excerpt_is_one_line_around_the_word() -> None:
     assert excerpt('a\n' * 100 + 'the Needle\nhere' + 'b ' * 200, ['needle']).count('\n') == 0
     assert 'Needle' in excerpt('x' * 500 + ' Needle', ['needle'])
     assert excerpt('nothing', ['needle']) == ''
+
+
+@pytest.mark.parametrize('outcome', ['passed', 'partial', 'failed', 'error', 'not_passed'])
+def test_a_filter_is_called_what_the_results_it_finds_are_called(made: Made, outcome: str) -> None:
+    query = read_query({'outcome': outcome})
+    found = {OUTCOMES[hit.outcome][0] for hit in find(made, outcome=query.outcome).rows}
+    assert len(found) == 1 and found.pop().startswith(RESULTS[query.outcome].removesuffix('s'))

@@ -37,7 +37,8 @@ STAGES: Final = {
     'during': 'held-out during',
     'after': 'held-out after',
 }
-RESULTS: Final = {'': 'All', 'passed': 'Passed', 'partial': 'Partial', 'failed': 'Failed', 'error': 'Errors'}
+RESULTS: Final = {'': 'All', 'passed': 'Passed', 'not_passed': 'Failed', 'error': 'Errors'}
+"""What the badges say: a reward below 1 is Failed. The fields for the reward find those that earned some."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ async def page(
 def read_query(asked: dict[str, str]) -> SearchQuery:
     """A query from what stands in an address or a form; fields that cannot be are left out."""
     given: dict[str, Any] = {name: value for name, value in asked.items() if value != ''}
+    if given.get('outcome') in ('failed', 'partial'):  # the address is a person's or a program's: one word for both
+        given['outcome'] = 'not_passed'
     try:
         return SearchQuery.model_validate(given, strict=False)
     except ValidationError as error:
@@ -125,8 +128,8 @@ class RolloutsScreen:
     @property
     def regrade_path(self) -> str:
         """Where the rollouts of the picked task and result are graded again."""
-        results = {'partial': 'not_passed', 'failed': 'not_passed'}.get(self._query.outcome, self._query.outcome)
-        asked = {name: value for name, value in (('task', self._query.task), ('results', results)) if value}
+        query = self._query
+        asked = {name: value for name, value in (('task', query.task), ('results', query.outcome)) if value}
         return f'/runs/{self._run.id}/regrade' + (f'?{urlencode(asked)}' if asked else '')
 
     def _clear_all(self) -> None:
