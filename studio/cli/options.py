@@ -96,6 +96,7 @@ Json = Annotated[
 Receipt = Annotated[
     bool, typer.Option('--json', help='With --out: print to stdout as one JSON value what was written.')
 ]
+Force = Annotated[bool, typer.Option('--force', help='Replace a file that is there.')]
 Unsafe = Annotated[bool, typer.Option('--unsafe-sandbox', help='Run model-written code without isolation.')]
 TaskPath = Annotated[
     Path, typer.Argument(metavar='TASK', exists=True, dir_okay=False, help='A task file.', autocompletion=files)

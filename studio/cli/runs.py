@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from studio.cli.options import Home, Json, Receipt, examples, files, receipt_of, runs
+from studio.cli.options import Force, Home, Json, Receipt, examples, files, receipt_of, runs
 
 runs_app = typer.Typer(help='The runs of the studio: list, export their numbers.', no_args_is_help=True)
 
@@ -45,10 +45,11 @@ def runs_export(
             help='File to write; for tensorboard, the folder to write into. Default: stdout.', autocompletion=files
         ),
     ] = None,
+    force: Force = False,
     home: Home = None,
     json: Receipt = False,
 ) -> None:
     """Write the numbers of a run: a row for each step, a column for each series, empty where nothing was measured."""
     from studio.cli.commands.runs import runs_export
 
-    runs_export(run, format=format, out=receipt_of(out, as_json=json), home=home, as_json=json)
+    runs_export(run, format=format, out=receipt_of(out, as_json=json), force=force, home=home, as_json=json)

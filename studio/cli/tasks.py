@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from studio.cli.options import (
+    Force,
     Home,
     Json,
     Line,
@@ -95,13 +96,14 @@ def tasks_export(
         str, typer.Option(help='jsonl, harbor, task_spec or doc-create.', autocompletion=export_formats)
     ] = 'jsonl',
     out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.', autocompletion=files)] = None,
+    force: Force = False,
     home: Home = None,
     json: Receipt = False,
 ) -> None:
     """Write the latest versions of tasks."""
     from studio.cli.commands.tasks import tasks_export
 
-    tasks_export(ids or None, format=format, out=receipt_of(out, as_json=json), home=home, as_json=json)
+    tasks_export(ids or None, format=format, out=receipt_of(out, as_json=json), force=force, home=home, as_json=json)
 
 
 @tasks_app.command(
@@ -129,6 +131,7 @@ def tasks_variants(
     keep: Annotated[list[str] | None, typer.Option(metavar='NAME', help='A {NAME} that is text.')] = None,
     title: Annotated[str, typer.Option(help='Title of each, with {names}.')] = '',
     out: Annotated[Path | None, typer.Option(dir_okay=False, help='Default: stdout.', autocompletion=files)] = None,
+    force: Force = False,
     prove: Annotated[bool, typer.Option('--certify', help='Write only those that are certified.')] = False,
     line: Line = None,
     unsafe_sandbox: Unsafe = False,
@@ -146,6 +149,7 @@ def tasks_variants(
             kept=keep or [],
             title=title,
             out=out,
+            force=force,
             prove=prove,
             line=line,
             unsafe=unsafe_sandbox,

@@ -129,6 +129,8 @@ def test_a_command_prints_one_json_value(rlvr: Rlvr, line: str, codes: int | tup
         ('tasks export --format xml --out x', 'no format to export'),
         ('tasks export --out nowhere/x.jsonl', 'cannot be written'),
         ('tasks variants form.json --set n=1..2 --out nowhere/x.jsonl', 'cannot be written'),
+        ('tasks export --out good.json', 'replace it with --force'),
+        ('tasks variants form.json --set n=1..2 --out good.json', 'good.json is there already'),
         ('tasks variants good.json --table latin.csv', 'is no UTF-8 text, at byte 1'),
         ('tasks list --home /proc/none', 'The data folder /proc/none cannot be made'),
         ('train good.json --model nope --out run', "'nope' is no known model"),
@@ -172,6 +174,15 @@ def test_what_goes_to_stdout_leaves_no_room_for_a_receipt(rlvr: Rlvr) -> None:
     for line in ('tasks export', 'runs export none'):
         done = rlvr(f'{line} --json')
         assert (done.code, done.out) == (2, '') and 'name a file with --out' in done.err
+
+
+def test_a_file_is_replaced_where_one_says_so(rlvr: Rlvr, folder: Path) -> None:
+    rlvr('tasks import good.json')
+    for line in ('tasks export', 'tasks variants form.json --set n=1..2'):
+        kept = folder / 'kept.jsonl'
+        kept.write_text('mine', encoding='utf-8')
+        assert rlvr(f'{line} --out kept.jsonl').code == 2 and kept.read_text(encoding='utf-8') == 'mine'
+        assert rlvr(f'{line} --out kept.jsonl --force').code == 0 and 'task_spec' in kept.read_text(encoding='utf-8')
 
 
 def leaves(command: Any, path: str = 'rlvr') -> Iterator[tuple[str, Any]]:

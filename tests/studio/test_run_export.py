@@ -175,6 +175,10 @@ def test_the_command_writes_files(open_studio: Open, tmp_path: Path) -> None:
     out = tmp_path / 'new' / 'numbers.json'
     assert rlvr('export', run.id, '--format', 'json', '--out', str(out)).exit_code == 0
     assert json.loads(out.read_text(encoding='utf-8'))['series']['loss']['values'] == [1.0]
+    assert '--force' in rlvr('export', run.id, '--out', str(out)).exception.hint
+    assert out.read_text(encoding='utf-8').startswith('{')
+    assert rlvr('export', run.id, '--out', str(out), '--force').exit_code == 0
+    assert out.read_text(encoding='utf-8') == 'step,loss\n1,1.0\n'
     folder = tmp_path / 'logs'
     assert rlvr('export', run.id, '--format', 'tensorboard', '--out', str(folder)).exit_code == 0
     assert [path.name for path in folder.iterdir()] == [export(studio).file(run.id, 'tensorboard').name]

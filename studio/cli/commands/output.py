@@ -52,6 +52,12 @@ def read_text(path: Path) -> str:
         raise ConfigError(f'{path} is no UTF-8 text, at byte {error.start}', hint='Save it as UTF-8.') from error
 
 
+def check_free(path: Path, *, force: bool) -> None:
+    """Refuse to replace a file that nobody agreed to lose. Raises ``ConfigError``."""
+    if path.is_file() and not force:
+        raise ConfigError(f'{path} is there already', hint='Name another file with --out, or replace it with --force.')
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a file that was named on the command line. Raises ``ConfigError``."""
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studio.cli.commands.output import every_row, print_json, print_table, say, settings
+from studio.cli.commands.output import check_free, every_row, print_json, print_table, say, settings
 from studio.documents.service import Documents
 from studio.launchers import LocalLauncher
 from studio.runs.export import FORMATS, Format, RunExport
@@ -32,7 +32,7 @@ def runs_list(search: str, *, home: Path | None, as_json: bool) -> None:
     )
 
 
-def runs_export(run: str, *, format: str, out: Path | None, home: Path | None, as_json: bool) -> None:
+def runs_export(run: str, *, format: str, out: Path | None, force: bool, home: Path | None, as_json: bool) -> None:
     """Write the numbers of a run to a file, a folder or stdout. Raises ``ConfigError``, ``NotFound``."""
     chosen = _format(format)
     if chosen == 'tensorboard' and out is None:
@@ -44,6 +44,7 @@ def runs_export(run: str, *, format: str, out: Path | None, home: Path | None, a
                 sys.stdout.buffer.write(piece)
             return
         target = _target(out, file.name, folder=chosen == 'tensorboard')
+        check_free(target, force=force)
         partial = target.with_name(f'.{target.name}.partial')
         try:
             with partial.open('wb') as written:

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import typer
 
-from studio.cli.commands.output import every_row, print_json, print_table, say, settings, write_file
+from studio.cli.commands.output import check_free, every_row, print_json, print_table, say, settings, write_file
 from studio.cli.commands.progress import counting
 from studio.documents.service import DocumentQuery, Documents
 from studio.documents.transfer import Choice, Plan, PlanRow, Transfer
@@ -75,9 +75,13 @@ def tasks_import(
     return 2 if receipt.count('refused') else 0
 
 
-def tasks_export(ids: Sequence[str] | None, *, format: str, out: Path | None, home: Path | None, as_json: bool) -> None:
+def tasks_export(
+    ids: Sequence[str] | None, *, format: str, out: Path | None, force: bool, home: Path | None, as_json: bool
+) -> None:
     """Write tasks in a format to a file or stdout; with ``as_json`` say on stdout what went into the file."""
     write = writer(format).write
+    if out is not None:
+        check_free(out, force=force)
     with _documents(home) as documents:
         tasks = documents.tasks(ids)
     content = write(tasks)

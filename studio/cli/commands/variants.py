@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from studio.cli.commands.output import isolation, one_task, print_json, read_text, say, settings, write_file
+from studio.cli.commands.output import check_free, isolation, one_task, print_json, read_text, say, settings, write_file
 from studio.cli.commands.progress import counting
 from studio.exchange.jsonl import write
 from studio.variants.service import Form, Preview, Variant, preview, template_of
@@ -25,6 +25,7 @@ def tasks_variants(
     kept: Sequence[str],
     title: str,
     out: Path | None,
+    force: bool,
     prove: bool,
     line: int | None,
     unsafe: bool,
@@ -32,10 +33,13 @@ def tasks_variants(
 ) -> int:
     """Write the good variants; 2 when a row was refused, else 1 when one that was to be proven is not.
 
-    Raises ``TaskError`` where the task, the table or the ranges cannot work.
+    Raises ``TaskError`` where the task, the table or the ranges cannot work, and ``ConfigError`` where ``out`` is
+    there and ``force`` does not say to replace it.
     """
     if (table is None) == (not ranges):
         raise TaskError('Give either --table or --set', hint='For example: --set n=1..20')
+    if out is not None:
+        check_free(out, force=force)
     form = Form(
         source='table' if table else 'ranges',
         table=read_text(table) if table else '',
