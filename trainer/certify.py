@@ -86,7 +86,7 @@ LABELS: Final[dict[ProbeKind, str]] = {
     'repeats': 'Repeats identical',
     'alternative': 'Alternatives pass',
     'wrong': 'Wrong solutions fail',
-    'content': 'Checker looks at content',
+    'content': 'Checker looks at something',
     'forge': 'Forge probes rejected',
     'control': 'Honest controls pass',
 }

@@ -148,6 +148,7 @@ def test_a_check_of_existence_is_weak(command: str, checker_home: Path) -> None:
     certificate = certify(task(exit_code(command), ANSWER), home=checker_home, repeats=2)
     assert failed(certificate) == {}
     assert certificate.weak.startswith('Checks existence only') and 'grep' in certificate.weak
+    assert not any('content' in line.label for line in certificate.summary() if line.ok), 'it says what is not so'
 
 
 def test_a_check_that_forbids_other_files(checker_home: Path) -> None:
