@@ -342,7 +342,7 @@ class LaunchScreen:
 
     async def _start(self) -> None:
         """Make the run and start it. The same request makes one run, however often the button is pressed."""
-        if self.starting:
+        if self.starting or self.models.problem:  # typed this moment: the button has not been told yet
             return
         self.starting = True
         self.go.disable('Starting')
