@@ -53,8 +53,8 @@ def read_text(path: Path) -> str:
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Refuse to replace a file that nobody agreed to lose. Raises ``ConfigError``."""
-    if path.is_file() and not force:
+    """Refuse to replace what nobody agreed to lose; an empty file is nothing. Raises ``ConfigError``."""
+    if not force and path.is_file() and path.stat().st_size:
         raise ConfigError(f'{path} is there already', hint='Name another file with --out, or replace it with --force.')
 
 
