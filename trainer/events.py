@@ -59,6 +59,12 @@ class Resumed(Event):
     stage: Literal['cold_start', 'training'] = 'training'
     step: int = Field(ge=0)
 
+    @property
+    def words(self) -> str:
+        """Where it goes on, for a person."""
+        what = 'Resumed' if self.stage == 'training' else 'Cold start resumed'
+        return f'{what} from step {self.step}'
+
 
 class Metrics(Event):
     """Values of one step. A number that is not there was not measured: absent, never 0 or NaN."""

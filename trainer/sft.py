@@ -66,8 +66,6 @@ class SftRun:
         self.steps = loaded.step if loaded else 0
         if journal.continued:
             journal.write(Resumed(stage='cold_start', step=self.steps))
-        if loaded:
-            journal.notice(f'The cold start goes on after step {loaded.step}')
         journal.notice(f'{len(examples)} demonstrations, {steps} steps')
         if loaded and self.steps >= steps:
             load_weights(policy, loaded.path)

@@ -138,7 +138,6 @@ def _reinforced(run: Run, policy: Any, held_out: HeldOut, loaded: Checkpoint | N
         run.team.wait()  # until all have read it
         if run.team.writes:
             discard_after(run.folder.checkpoints, loaded.step)
-        run.journal.notice(f'Training goes on after step {loaded.step}')
     if run.journal.continued:
         run.journal.write(Resumed(step=stage.steps))
         run.journal.write(Progress(step=stage.steps, total=run.plan.steps))

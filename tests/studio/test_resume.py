@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from stand_in import ended, new_run, until
 
+from studio.cli.commands.progress import Display
 from studio.ingest import ingest
 from studio.runs.queue import row_of
 from studio.runs.views import StillActive
 from studio.services import Studio
+from studio.ui.pages.run_parts import event_words
 from trainer.errors import RunFolderError
 from trainer.events import EventWriter, Metrics, Progress, Resumed, RolloutEvent
 from trainer.runfolder import write_json
@@ -97,3 +99,14 @@ def test_steps_done_twice_are_shown_once(open_studio: Open) -> None:
     assert [row.reward for row in studio.runs.rollouts(run.id)] == [0.75, 0.25, 0.25, 0.25, 0.25]
     assert studio.runs.rollout_count(run.id) == 5
     assert studio.runs.get(run.id).step == 4
+
+
+def test_where_it_goes_on_is_said_on_the_page_and_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display() as display:
+        for event, words in (
+            (Resumed(step=4), 'Resumed from step 4'),
+            (Resumed(stage='cold_start', step=2), 'Cold start resumed from step 2'),
+        ):
+            display.show(event)
+            assert capsys.readouterr().err.strip() == words
+            assert event_words(event) == (words, '')

@@ -14,7 +14,7 @@ from scripted_runs import by_chance, scripted, tasks
 from trainer.attempt import Attempt
 from trainer.demonstrations import Demonstration
 from trainer.errors import ConfigError
-from trainer.events import Metrics, Resumed, State, read_events
+from trainer.events import Metrics, Notice, Resumed, State, read_events
 from trainer.runfolder import RunFolder
 from trainer.sandbox.scope import current_scope
 from trainer.stages import Ending, run_stages
@@ -92,6 +92,7 @@ def test_a_cold_start_feeds_the_learning_from_rewards_and_both_go_on(tmp_path: P
     assert steps(folder, 'cold_start/loss') == [1, 2]
     events = read_events(folder / 'events.jsonl')[0]
     assert [(event.stage, event.step) for event in events if isinstance(event, Resumed)] == [('training', 1)]
+    assert [event.text for event in events if isinstance(event, Notice) and 'step 1' in event.text] == [], 'said once'
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert summary(folder)['before'] == first['before']
     assert json.loads((folder / 'adapter' / 'lineage.json').read_text())['step'] == 3

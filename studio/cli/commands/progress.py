@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from trainer.events import AnyEvent, Metrics, Notice, State
+from trainer.events import AnyEvent, Metrics, Notice, Resumed, State
 from trainer.events import Progress as Step
 
 REWARD: Final = 'rewards/TfcodeEnv/mean'
@@ -56,6 +56,8 @@ class Display:
                 self._line(f'step {event.step}/{event.total}' + (f', {facts}' if facts else ''))
             case Notice():
                 self._console.print(Text(event.text, style=LEVELS[event.level]))
+            case Resumed():
+                self._console.print(Text(event.words, style=LEVELS['info']))
 
     def _line(self, text: str) -> None:
         if not self._console.is_terminal:

@@ -256,7 +256,7 @@ def event_words(event: AnyEvent) -> tuple[str, str]:
         setting = f' ({event.setting})' if event.setting and event.setting not in event.text else ''
         return event.text + setting, event.level
     if isinstance(event, Resumed):
-        return f'Resumed from step {event.step}', ''
+        return event.words, ''
     if isinstance(event, Artifact):
         name = event.path.rstrip('/').rpartition('/')[2]
         return f'Saved: {name if name.startswith(event.kind) else f"{event.kind} {name}".strip()}', ''
