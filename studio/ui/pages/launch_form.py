@@ -27,7 +27,9 @@ from studio.ui.pages.launch_values import (
     PLANNED,
     RL_KEYS,
     changed_settings,
+    field_of,
     hint,
+    is_whole,
     nested,
     placeholder,
     plain,
@@ -46,7 +48,6 @@ class _Box:
     key: str
     field: Field
     input: ui.input
-    integer: bool
     problem: str = ''
 
 
@@ -177,9 +178,9 @@ class SettingsForm:
 
     def show(self, plan: PlanView, model: ModelInfo) -> None:
         """Show what a plan says of the settings: errors beside their fields, corrected values in place, presets."""
-        errors = {_key(error.loc): error.msg for error in plan.errors}
+        errors = {field_of(error.loc): error.msg for error in plan.errors}
         for key, box in self._boxes.items():
-            message = wording(errors.get(key, ''), integer=box.integer)
+            message = wording(key, errors.get(key, ''))
             box.problem = message
             box.field.show_error(message)
             box.input.classes(add='refused') if message else box.input.classes(remove='refused')
@@ -213,13 +214,12 @@ class SettingsForm:
 
     def _text(self, key: str) -> None:
         name, info = KNOWN[key]
-        integer = int in (info.annotation, *get_args(info.annotation))
         with Field(key.removeprefix(f'{COLD}.'), hint=hint(name, info), classes='setting') as field:
             box = ui.input(value=self.values.get(key, '')).props('outlined dense hide-bottom-space')
             box.props['aria-label'] = f'Cold start: {name.replace("_", " ")}' if key in COLD_KEYS else key
             box.props['title'] = info.description or key
-            box.props['inputmode'] = 'numeric' if integer else 'decimal'
-        self._boxes[key] = _Box(key, field, box, integer)
+            box.props['inputmode'] = 'numeric' if is_whole(key) else 'decimal'
+        self._boxes[key] = _Box(key, field, box)
         box.on_value_change(self._on_typing)
         for event in ('blur', 'keydown.enter'):
             box.on(event, lambda: self._left(key), args=[])
@@ -332,9 +332,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ', '.join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _key(loc: str) -> str:
-    """The field of the form that an error is about."""
-    parts = loc.removeprefix('rl.').split('.')
-    return '.'.join(parts[:2]) if parts[0] == COLD else parts[0]

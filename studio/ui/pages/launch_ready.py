@@ -13,6 +13,7 @@ from studio.runs.footprint import Footprint, footprint, weight_bytes
 from studio.runs.views import PlanView, RunView
 from studio.ui.components.wording import plural, size
 from studio.ui.pages.launch_models import hub_cache, model_of, on_disk
+from studio.ui.pages.launch_values import field_of, wording
 from trainer.config import parse_settings
 from trainer.errors import ConfigError
 from trainer.models import ModelInfo
@@ -102,9 +103,10 @@ def blocking(
     found: list[Need] = []
     if not train:
         found.append(Need('No tasks.', 'Choose at least one task to train on.'))
-    found += [Need(error.loc.removeprefix('rl.'), error.msg) for error in now.view.errors if error.loc != 'tasks']
+    wrong = [(field_of(error.loc), error.msg) for error in now.view.errors if error.loc != 'tasks']
+    found += [Need(f'{key}:', f'{wording(key, message).rstrip(".")}.') for key, message in wrong]
     if refused_packages:
-        found.append(Need('pipPackages', 'Correct or remove the lines that were not added.'))
+        found.append(Need('pipPackages:', 'Correct or remove the lines that were not added.'))
     if model_problem or not now.model.supports_rl:
         found.append(Need('Base model.', model_problem or 'It cannot call tools. Choose one that supports RL.'))
     if cold_start and train and not solutions:

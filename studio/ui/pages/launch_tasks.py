@@ -141,10 +141,11 @@ class Picker:
             with ui.element('span').classes('vs vs-0'):
                 Text(row.title, classes='w5 ell').props['title'] = row.title
                 Text(row.prompt, classes='t3 t-micro ell')
-            if HELD_OUT in row.topics:
-                chip(HELD_OUT, 'out')
-            if row.id in self.tiers:
-                tier_badge(self.tiers[row.id])
+            with ui.element('span').classes('hs'):  # one cell, however many of them there are
+                if HELD_OUT in row.topics:
+                    chip(HELD_OUT, 'out')
+                if row.id in self.tiers:
+                    tier_badge(self.tiers[row.id])
             boxes: dict[str, tuple[ui.element, ui.element]] = {}
 
             def toggle(where: str) -> None:

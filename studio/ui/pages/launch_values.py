@@ -119,8 +119,23 @@ def _value(key: str, text: str) -> int | float | bool | str | list[str]:
         return text
 
 
-def wording(message: str, *, integer: bool) -> str:
-    """Pydantic's words for a wrong type, said for a person."""
+def field_of(loc: str) -> str:
+    """The field of the form that an error is about."""
+    parts = loc.removeprefix('rl.').split('.')
+    return '.'.join(parts[:2]) if parts[0] == COLD else parts[0]
+
+
+def is_whole(key: str) -> bool:
+    """Whether a setting takes whole numbers."""
+    annotation = KNOWN[key][1].annotation
+    return int in (annotation, *get_args(annotation))
+
+
+def wording(key: str, message: str) -> str:
+    """What is wrong with a field, said for a person: pydantic's words where the type is wrong are not."""
+    if key not in KNOWN:
+        return message
+    integer = is_whole(key)
     if message.startswith('Input should be a valid'):
         return 'A whole number is needed' if integer else 'A number is needed'
     return message.replace('Input should be', 'Must be')
