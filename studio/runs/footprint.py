@@ -21,8 +21,10 @@ MARGIN: Final = 0.35
 """Even at a known length, real runs lie within this share of the reckoning."""
 LORA_BYTES: Final = 16
 """Weight, gradient and two moments of an adapter's parameter, in float32."""
-LAYER_PEAK: Final = 34
-"""Values per token and hidden unit that one transformer layer holds for its backward pass."""
+TILE: Final = (4096, 32_768)
+"""Tokens and words of the logits that are worked out at once: the loss goes over such tiles, never over all of them."""
+TILES: Final = {False: 9, True: 1}
+"""How many of them the backward pass of the loss holds, on a CPU, and on a GPU, which works in place."""
 
 
 class Shape(NamedTuple):
@@ -60,6 +62,7 @@ class Footprint(Document):
     optimiser: int = Field(description='The adapter with its gradients and moments.')
     activations: int = Field(description='What the backward pass of one batch holds.')
     cache: int = Field(description='Keys and values of the episodes that are generated side by side.')
+    batch: int = Field(description='Rollouts of one pass.')
     longest: float
 
     @property
@@ -87,18 +90,31 @@ def footprint(model: ModelInfo, plan: Plan, *, gpu: bool) -> Footprint | None:
         return None
     width = 2 if gpu else 4
     tokens = PROMPT_TOKENS + plan.max_completion_length // 2
+    batch = plan.batch_size * tokens
+    layer = layer_values(shape, tokens)
     # On a GPU only the input of each layer is kept, and one layer at a time is worked out again.
-    kept = shape.layers + LAYER_PEAK if gpu else shape.layers * LAYER_PEAK
-    logits = shape.vocab * 4 * 2
-    each = kept * shape.hidden * width + logits
+    kept = shape.layers * shape.hidden + layer if gpu else shape.layers * layer
+    logits = min(batch, TILE[0]) * min(shape.vocab, TILE[1]) * TILES[gpu]
     together = plan.rollouts_per_step // plan.processes
     return Footprint(
         weights=weights,
         optimiser=_adapter_parameters(shape, plan.lora_rank) * LORA_BYTES,
-        activations=plan.batch_size * tokens * each,
+        activations=(batch * kept + logits) * width,
         cache=together * tokens * 2 * shape.layers * shape.kv_heads * shape.head_dim * width,
+        batch=plan.batch_size,
         longest=(PROMPT_TOKENS + plan.max_completion_length) / tokens,
     )
+
+
+def layer_values(shape: Shape, tokens: int) -> int:
+    """Values that one layer with adapters holds for its backward pass, for each token of episodes of so many.
+
+    Four each as wide as the model (both norms: input and output), as its queries (queries, repeated keys and values,
+    the answer of attention) and as its inner layer (gate, its activation, up, their product); queries and keys once
+    more before their own norms; and a row of the mask, as long as the episode.
+    """
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return 4 * (shape.hidden + queries + shape.ffn) + queries + keys + tokens
 
 
 def shape_of(model: ModelInfo) -> Shape | None:

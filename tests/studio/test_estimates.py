@@ -68,6 +68,19 @@ def test_memory_is_reckoned_from_the_layers(tmp_path: Path) -> None:
     assert less is not None and more is not None and less.total < more.total
 
 
+def test_the_loss_goes_over_tiles_of_the_logits() -> None:
+    """A wider vocabulary costs no more than one tile; a pass of one rollout needs less than one of eight."""
+    model = find_model('unsloth/Qwen3-0.6B')
+    for gpu in (True, False):
+        whole = card_footprint(model, gpu=gpu)
+        lone = footprint(model, plan(Settings(batch_size=1), model, 8), gpu=gpu)
+        assert whole is not None and lone is not None and (whole.batch, lone.batch) == (8, 1)
+        assert lone.activations < whole.activations
+        logits = 8 * 912 * 151_936 * (2 if gpu else 4)
+        assert whole.activations - 8 * lone.activations < 0, 'a tile is shared by the rollouts of a pass'
+        assert gpu is False or whole.activations < logits
+
+
 def test_a_folder_that_says_nothing_of_its_layers_is_not_guessed_at(tmp_path: Path) -> None:
     (tmp_path / 'config.json').write_text(json.dumps({'model_type': 'odd'}), encoding='utf-8')
     model = find_model(str(tmp_path))

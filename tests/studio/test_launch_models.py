@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from nicegui import ui
 from nicegui.testing import User
 from nicegui.testing.user_simulation import user_simulation
 
@@ -14,6 +16,7 @@ from studio.runs import preflight
 from studio.services import Studio
 from studio.settings import Settings
 from studio.ui import layout
+from studio.ui.components.elements import Button
 from studio.ui.pages import PAGES
 from trainer.models import Preflight
 
@@ -73,3 +76,57 @@ async def test_the_starter_is_known(user: User, asked: list[str]) -> None:
     await user.open('/train?model=starter')
     await user.should_see('Base model', retries=60)
     assert asked == []
+
+
+async def test_what_is_refused_as_another_model_starts_nothing_else(
+    user: User, asked: list[str], tmp_path: Path
+) -> None:
+    await user.open('/train?model=starter')
+    await user.should_see('A step', retries=60)
+    await startable(user, True)
+    name = 'Another model: folder or hub id'
+    box = next(one for one in user.find(ui.input).elements if one.props.get('aria-label') == name)
+    box.value = 'no such model'
+    await startable(user, False, 'is looked at when you press Enter there')
+    left(user, box)
+    await startable(user, False, '"Another model" is refused: correct it, or empty it to train Starter.')
+    box.value = str(folder(tmp_path / 'bad'))
+    left(user, box)
+    await startable(user, False, 'No chat template. Choose an instruct model.')
+    box.value = str(folder(tmp_path / 'good'))
+    left(user, box)
+    await startable(user, True)
+    assert asked == [str(tmp_path / 'bad'), str(tmp_path / 'good')]
+    box.value = 'Starter'
+    left(user, box)
+    await startable(user, True)
+    assert box.value == '', 'the card says it'
+    box.value = str(tmp_path / 'good')
+    left(user, box)
+    await startable(user, True)
+    box.value = ''
+    await startable(user, True)
+
+
+async def startable(user: User, can: bool, why: str = '') -> None:
+    """Wait until Start is on or off, and says why."""
+    for _ in range(200):
+        if (
+            (go := start_button(user))
+            and go.props.get('disabled', False) is not can
+            and why in go.props.get('title', '')
+        ):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail(f'Start: {go.props if go else "not there"}')
+
+
+def start_button(user: User) -> Button | None:
+    return next((one for one in user.find(Button).elements if one.props.get('data-key') == 'mod+enter'), None)
+
+
+def left(user: User, box: ui.input) -> None:
+    """Leave a field, as a browser would tell it."""
+    interaction = user.find(ui.input)
+    interaction.elements = {box}
+    interaction.trigger('blur')

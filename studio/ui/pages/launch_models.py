@@ -10,26 +10,32 @@ from typing import Any, Final
 from nicegui import run, ui
 
 from studio.runs.estimates import card_footprint
-from studio.runs.footprint import weight_bytes
+from studio.runs.footprint import Footprint, weight_bytes
 from studio.runs.preflight import check_model
 from studio.ui.components.elements import Text, chip
 from studio.ui.components.fields import Field
-from studio.ui.components.wording import parameters, size
+from studio.ui.components.wording import parameters, plural, size
 from trainer.errors import ConfigError
 from trainer.models import STARTER, ModelInfo, Preflight, find_model, offered_models
 
 DOWNLOADS: Final = 'Downloads at start'
+UNREAD: Final = 'What stands in "Another model" is looked at when you press Enter there, or leave it.'
+ASKING: Final = 'The tokenizer of the other model is being asked whether its tool calls can be read.'
 
 
 class ModelCards:
-    """The choice in one tab; ``picked`` is the id of the model, ``problem`` why it cannot be trained on tools.
+    """The choice in one tab; ``picked`` is the id of the model, ``problem`` why nothing can be started with it.
+
+    What stands in the box for another model counts: until it has been looked at, or while it is refused, there is a
+    ``problem``. An empty box means the card that was picked last.
 
     ``gpu``: whether this machine trains on one, which halves what weights take.
     """
 
     def __init__(self, picked: str, on_change: Callable[[], Any], *, gpu: bool) -> None:
         self.picked = picked
-        self.problem = ''
+        self.problem = '' if picked in {model.id for model in offered_models()} else ASKING
+        self._answer = ''
         self._gpu = gpu
         self._on_change = on_change
         self._cards: dict[str, tuple[ui.element, ui.element]] = {}
@@ -37,9 +43,11 @@ class ModelCards:
             for model in offered_models():
                 self._card(model)
         known = picked in self._cards
+        self._card_picked = picked if known else STARTER.id
         with Field('Another model', hint='A folder with a saved transformers model, or a hub id: owner/name') as field:
             box = ui.input(value='' if known else picked).props('outlined dense hide-bottom-space')
             box.props['aria-label'] = 'Another model: folder or hub id'
+            box.on_value_change(self._typed)
         self._other, self._field = box, field
         with ui.element('div').classes('hint').props('role=status') as self._status:
             self._said = Text()
@@ -62,45 +70,75 @@ class ModelCards:
                 else:
                     chip('No RL', 'warn', icon='ban')
             with ui.element('dl'):
-                for name, (words, classes) in self._facts(model).items():
+                for name, (words, classes, title) in self._facts(model).items():
                     Text(name, 'dt')
-                    Text(words, 'dd', classes)
+                    said = Text(words, 'dd', classes)
+                    if title:
+                        said.props['title'] = title
         self._cards[model.id] = (card, dot)
         if model.supports_rl:
             card.on('click', lambda: self._pick(model.id), args=[])
         else:
             card.classes('off').props('disabled aria-disabled=true')
 
-    def _facts(self, model: ModelInfo) -> dict[str, tuple[str, str]]:
-        """Name → words and classes."""
+    def _facts(self, model: ModelInfo) -> dict[str, tuple[str, str, str]]:
+        """Name → words, classes, and what the words consist of."""
         stored, need = weight_bytes(model, gpu=True), card_footprint(model, gpu=self._gpu)
         words, here = on_disk(model)
         if not here and stored and words == DOWNLOADS:
             words = f'Download {size(stored)}'
         return {
-            'Size': (f'{parameters(model.parameters)} · {size(stored)}' if stored else '–', ''),  # noqa: RUF001
-            'Memory': (f'about {size(need.total)}' if need else 'not known', ''),
-            'Disk': (words, 'c-ok' if here else ''),
+            'Size': (f'{parameters(model.parameters)} · {size(stored)}' if stored else '–', '', ''),  # noqa: RUF001
+            'Memory': (
+                f'about {size(need.total)}' if need else 'not known',
+                '',
+                memory_words(need, gpu=self._gpu) if need else '',
+            ),
+            'Disk': (words, 'c-ok' if here else '', ''),
         }
 
     def _pick(self, id: str) -> Any:
+        self.picked = self._card_picked = id
+        self.problem = ''
         self._other.value = ''
         return self._change(id)
 
-    def _other_left(self) -> Any:
-        text = str(self._other.value or '').strip()
+    def _typed(self) -> Any:
+        """What is typed is not looked at before it is left; nothing may be started with another model meanwhile."""
+        text = self._text
         if not text or text == self.picked:
-            return None
+            return self._other_left()
+        return self._refuse(UNREAD)
+
+    def _other_left(self) -> Any:
+        text = self._text
+        if text == self.picked or (not text and self.picked == self._card_picked):
+            # Back to what was picked before: looked at again, unless that is the answer already, or on its way.
+            return None if self.problem in ('', ASKING, self._answer) else self._change(self.picked)
         try:
-            model = find_model(text)
+            model = find_model(text or self._card_picked)
         except ConfigError as error:
             self._field.show_error(error.message)
-            return None
+            title = model_of(self.picked).title
+            return self._refuse(f'"Another model" is refused: correct it, or empty it to train {title}.')
+        if model.id in self._cards:
+            return self._pick(model.id)
         return self._change(model.id)
+
+    @property
+    def _text(self) -> str:
+        return str(self._other.value or '').strip()
+
+    def _refuse(self, problem: str) -> Any:
+        """Let nothing be started; the page is told where that is news."""
+        if problem == self.problem:
+            return None
+        self.problem = problem
+        return self._on_change()
 
     def _change(self, id: str) -> Any:
         self.picked = id
-        self.problem = ''
+        self.problem = '' if id in self._cards else ASKING
         self._field.show_error('')
         self._mark()
         with self._status:
@@ -120,9 +158,12 @@ class ModelCards:
         if result.ok:
             family = f' ({result.family})' if result.family else ''
             self._said.set_text(f'Tool calls can be read: yes{family}. {result.note}'.strip())
+            if self.problem == ASKING:
+                self.problem = ''
+                await self._on_change()
         else:
             self._said.set_text('Tool calls can be read: no.')
-            self.problem = f'{result.problem}. {result.hint}'.strip()
+            self.problem = self._answer = f'{result.problem}. {result.hint}'.strip()
             self._field.show_error(self.problem)
             await self._on_change()
 
@@ -132,6 +173,17 @@ class ModelCards:
             for element, name in ((card, 'sel'), (dot, 'on')):
                 element.classes(add=name) if on else element.classes(remove=name)
             card.props['aria-checked'] = 'true' if on else 'false'
+
+
+def memory_words(need: Footprint, *, gpu: bool) -> str:
+    """What the memory of a run with a model's own preset consists of."""
+    low, high = need.range
+    kept = 'their layers are worked out again one by one' if gpu else 'on a CPU all their layers are kept'
+    return (
+        f'Weights {size(need.weights)}, adapter {size(need.optimiser)}, and the larger of two: learning from '
+        f'{plural(need.batch, "rollout")} at once {size(need.activations)} ({kept}), or generating {size(need.cache)}. '
+        f'{size(low)} to {size(high)} by the length of episodes; a smaller batchSize needs less.'
+    )
 
 
 def model_of(id: str) -> ModelInfo:
