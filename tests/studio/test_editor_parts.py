@@ -26,8 +26,10 @@ from studio.ui.pages.editor_blocks import fits_the_form, has_task
 from studio.ui.pages.editor_checker import KINDS, asked_to_change, protected_files, why_not_run
 from studio.ui.pages.editor_draft import Draft
 from studio.ui.pages.editor_merge import changed_parts, merge
+from studio.ui.pages.editor_problems import words
 from studio.ui.pages.editor_unsent import put_back
-from trainer.errors import StoreError
+from trainer.errors import StoreError, TaskError
+from trainer.task import parse_task
 
 
 @pytest.fixture
@@ -342,3 +344,12 @@ async def test_a_preview_makes_no_html_of_the_text() -> None:
         assert not tags & {'a', 'img', 'script', 'h1'}
         text = ' '.join(element.text for element in drawn if isinstance(element, Text))
         assert '<script>bad()</script>' in text and '<img src=x onerror=bad()>' in text
+
+
+def test_a_checker_that_is_missing_is_a_block_to_add() -> None:
+    with pytest.raises(TaskError) as caught:
+        parse_task({'task_spec': {'prompt': 'x'}})
+    assert [words(problem) for problem in caught.value.fields] == ['Add the RL Checker block']
+    with pytest.raises(TaskError) as caught:
+        parse_task({'task_spec': {'prompt': 'x', 'checker': {'type': 'exit_code', 'config': {}}}})
+    assert [words(problem) for problem in caught.value.fields] == ['This field is required']

@@ -12,6 +12,8 @@ from studio.ui.components.wording import plural
 from trainer.errors import FieldError
 
 SHOWN_PROBLEMS: Final = 12
+MISSING: Final = 'This field is required'
+BLOCK_NEEDED: Final = 'Add the RL Checker block'
 
 
 class ProblemList:
@@ -48,5 +50,10 @@ class ProblemList:
     def _draw(self, problem: FieldError) -> None:
         with ui.element('li'), ui.element('button').props('type=button') as button:
             Text(problem.loc or 'task_spec', classes='mono')
-            Text(problem.msg)
+            Text(words(problem))
         button.on('click', lambda: self._on_pick(problem.loc), args=[])
+
+
+def words(problem: FieldError) -> str:
+    """What to do about a problem: a checker that is missing is a block to add, not a field to fill."""
+    return BLOCK_NEEDED if (problem.loc, problem.msg) == ('checker', MISSING) else problem.msg
