@@ -348,8 +348,8 @@ async def test_a_preview_makes_no_html_of_the_text() -> None:
 
 def test_a_checker_that_is_missing_is_a_block_to_add() -> None:
     with pytest.raises(TaskError) as caught:
-        parse_task({'task_spec': {'prompt': 'x'}})
+        parse_task({'prompt': 'x'})
     assert [words(problem) for problem in caught.value.fields] == ['Add the RL Checker block']
     with pytest.raises(TaskError) as caught:
-        parse_task({'task_spec': {'prompt': 'x', 'checker': {'type': 'exit_code', 'config': {}}}})
+        parse_task({'prompt': 'x', 'checker': {'type': 'exit_code', 'config': {}}})
     assert [words(problem) for problem in caught.value.fields] == ['This field is required']
