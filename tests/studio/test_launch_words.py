@@ -62,8 +62,8 @@ def test_the_plan_says_what_is_wrong_in_the_words_of_the_field(
 @pytest.mark.parametrize(
     ('settings', 'said'),
     [
-        ({}, '1 pass a step, 64 rollouts in each'),
-        ({'batchSize': 4, 'gradientAccumulationSteps': 2}, '2 passes a step, 4 rollouts in each'),
+        ({}, 'a step is one pass of 64 rollouts'),
+        ({'batchSize': 4, 'gradientAccumulationSteps': 2}, 'a step is 2 passes of 4 rollouts'),
     ],
 )
 async def test_the_plan_says_what_a_batch_is(

@@ -43,13 +43,13 @@ def draw_plan(now: Standing, *, train: int, held_out: int, measure: Callable[[],
 
 
 def _lines(now: Standing, plan: Plan, train: int, held_out: int) -> Sequence[tuple[str, str]]:
-    passes = f'{plan.accumulation:,} passes' if plan.accumulation > 1 else '1 pass'
+    passes = f'{plan.accumulation:,} passes' if plan.accumulation > 1 else 'one pass'
     processes = f', in each of {plan.processes} processes' if plan.processes > 1 else ''
     return (
         ('Model', now.model.title),
         ('Tasks', f'{train}, {held_out} held out'),
         ('A step', f'{plural(plan.groups, "task")}, {plan.generations} attempts each'),
-        ('Batch', f'{passes} a step, {plan.batch_size:,} rollouts in each{processes}'),
+        ('Batch', f'a step is {passes} of {plural(plan.batch_size, "rollout")}{processes}'),
         ('Learning rate', f'{plan.learning_rate:g}'),
         ('Epochs', f'{plan.steps * plan.groups / max(1, train):.3g}'),
         ('Temperature', f'{plan.temperature:g}'),
