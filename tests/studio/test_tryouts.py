@@ -78,13 +78,26 @@ def test_episodes_are_played_and_repeat(tryouts: Tryouts) -> None:
 
 
 def test_a_setup_that_hangs_can_be_stopped(tryouts: Tryouts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, 'STOP_S', 0.5)
+    monkeypatch.setattr(module, 'STOP_S', 60.0)
     id = tryouts.play(task(setup_commands=['sleep 20']), model='starter')
     until(lambda: tryouts.view(id).attempts[0].turns)
     with pytest.raises(StoreError, match='only one fits'):
         tryouts.play(task(), model='starter', adapter='/nowhere')
     tryouts.stop(id)
     assert tryouts.view(id).phase == 'stopping'
+    until(lambda: tryouts.sweep() or not tryouts.view(id).is_live)
+    assert tryouts.view(id).phase == 'stopped'
+    assert tryouts.warm('starter', ''), 'the model stays loaded'
+    assert over(tryouts, tryouts.play(task(), model='starter')).phase == 'finished'
+
+
+def test_a_worker_that_does_not_hear_a_stop_is_ended(tryouts: Tryouts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, 'STOP_S', 0.5)
+    id = tryouts.play(task(setup_commands=['sleep 20']), model='starter')
+    until(lambda: tryouts.view(id).attempts[0].turns)
+    (pid,) = workers()
+    psutil.Process(pid).suspend()
+    tryouts.stop(id)
     until(lambda: tryouts.sweep() or not tryouts.view(id).is_live)
     assert tryouts.view(id).phase == 'stopped'
     assert workers() == []
