@@ -10,7 +10,8 @@ import sys
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from trainer.task import parse_task
 pytestmark = [pytest.mark.train, pytest.mark.slow, pytest.mark.timeout(900)]
 TUTORIAL = ASSETS / 'tasks' / 'tutorial-train.jsonl'
 HELD_OUT = ASSETS / 'tasks' / 'tutorial-heldout.jsonl'
+STARTED: list[subprocess.Popen[bytes]] = []
 
 
 PACKAGED = {
@@ -65,7 +67,9 @@ def make(path: Path, *, tasks: int, steps: int, held_out: int = 0, packages: Seq
 def start(folder: RunFolder, **environment: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, '-m', 'trainer', str(folder.path)]
     with folder.log.open('ab') as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
+    STARTED.append(process)
+    return process
 
 
 def write_wheel(folder: Path) -> Path:
@@ -93,12 +97,28 @@ def ranks(process: subprocess.Popen[bytes], folder: RunFolder) -> list[psutil.Pr
     """The processes that share the run, by rank."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
-        environment = child.environ()
-        if 'RANK' in environment and str(folder.path) in child.cmdline():
-            found.append((int(environment['RANK']), child))
+        with suppress(psutil.Error):  # a sandbox, and what runs in it, may be gone by now
+            environment = child.environ()
+            if 'RANK' in environment and str(folder.path) in child.cmdline():
+                found.append((int(environment['RANK']), child, child.ppid()))
     # One of them may just be starting a program, and there are two of it for a moment.
-    shared = {child.pid for _, child in found}
-    return [child for _, child in sorted(found, key=lambda one: one[0]) if child.ppid() not in shared]
+    pids = {child.pid for _, child, _ in found}
+    shared = {rank: child for rank, child, parent in found if parent not in pids}
+    assert sorted(shared) == [0, 1], found
+    return [shared[0], shared[1]]
+
+
+@pytest.fixture(autouse=True)
+def nobody_left() -> Iterator[None]:
+    """End the run of a test that failed: two processes that train would hold up all that follow."""
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            for one in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope='module')
