@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -217,8 +218,8 @@ def test_a_run_that_fails_is_reported_as_failed(tmp_path: Path, said: Path) -> N
     [
         ('wandb breaks', 'No space left on device …'),
         ('wandb dies', 'ended by signal 9'),
-        ('wandb hangs', 'did not end within 1 s'),
-        ('wandb hangs, and the run is stopped', 'did not end within 1 s'),
+        ('wandb hangs', r'did not end within \d+ s'),
+        ('wandb hangs, and the run is stopped', r'did not end within \d+ s'),
     ],
 )
 def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
@@ -238,11 +239,12 @@ def test_a_tracker_that_fails_is_said_once_and_holds_up_nothing(
         if stopped:
             journal.request_stop()
     (text,) = [text for text in warnings_of(tmp_path / 'run') if text.startswith('wandb')]
-    assert expected in text and (hangs or text.startswith('wandb broke, the run goes on without it'))
+    assert re.search(expected, text) and (hangs or text.startswith('wandb broke, the run goes on without it'))
     assert 'a-secret-key' not in (tmp_path / 'run' / 'events.jsonl').read_text()
     assert [line['step'] for line in lines(said, 'trackio') if line['what'] == 'log'] == [1, 2]
-    waits = 'Waits for wandb to take the last numbers' in (tmp_path / 'run' / 'events.jsonl').read_text()
-    assert waits == hangs
+    # On a busy machine the other one may take as long to end.
+    waits = re.search('Waits for wandb( and trackio)? to take', (tmp_path / 'run' / 'events.jsonl').read_text())
+    assert bool(waits) == hangs
     hung = [pid for line in lines(said, 'wandb') if line['what'] == 'hangs' for pid in line['pids']]
     assert len(hung) == (2 if hangs else 0)
     until(lambda: not any(psutil.pid_exists(pid) and lives(pid) for pid in hung))
