@@ -90,11 +90,13 @@ def test_runs_are_picked_by_keys_compared_and_the_address_says_it_all(
 def test_a_live_run_is_followed_by_new_points_alone(server: Server, new_page: NewPage, runs: dict[str, str]) -> None:
     page = new_page()
     page.goto(f'{server.url}/runs/{runs["live"]}')
+    page.wait_for_function('window.did_handshake')
     page.get_by_role('button', name='Start', exact=True).click()
+    expect(page.get_by_role('button', name='Stop', exact=True)).to_be_visible(timeout=60_000)
     sizes: list[int] = []
     page.on('websocket', lambda socket: socket.on('framereceived', lambda payload: sizes.append(len(payload))))
     page.goto(f'{server.url}/compare?runs={runs["first"]},{runs["live"]}')
-    page.wait_for_function(f'{LONGEST} >= 40')
+    page.wait_for_function(f'{LONGEST} >= 40', timeout=90_000)
     page.evaluate('window.marker = 1')
     sizes.clear()
     page.wait_for_function(f'{LONGEST} >= 60', timeout=90_000)
