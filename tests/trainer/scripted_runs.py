@@ -79,7 +79,7 @@ class InOrder(Player):
     def _check(self, episode: Any) -> tuple[Verdict, float]:
         return Verdict.scored(0.0), 0.0
 
-    def _wait_for_checks(self, episodes: Sequence[Any]) -> None:
+    def _wait_for_checks(self, episodes: Sequence[Any], stop: Callable[[], bool]) -> None:
         for episode in episodes:
             verdict = episode.environment._grade()
             episode.checked = self._pool.submit(lambda verdict=verdict: (verdict, 0.0))

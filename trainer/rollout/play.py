@@ -122,7 +122,7 @@ class Player:
         Order is kept, and what is sampled follows torch's random state, not how long tools take. With ``share_calls``,
         attempts with the same history run an equal call once: quicker, but where setup or tools act by chance they are
         no longer independent, so what measures a success rate does without. Raises ``Stopped``, with every sandbox
-        closed, when ``stop`` says so between two turns.
+        closed, when ``stop`` says so between two turns or while checks are waited for.
         """
         self.seconds = {'generate': 0.0, 'tools': 0.0, 'check': 0.0}
         waves = (tasks[start : start + AT_ONCE] for start in range(0, len(tasks), AT_ONCE))
@@ -144,13 +144,12 @@ class Player:
                 episode.started = self._pool.submit(self._start, episode)
             with self._engine.open(len(episodes), temperature=self._limits.temperature, seed=seed) as stream:
                 self._play(episodes, stream, stop)
-            self._until_checked(episodes, stop)
+            self._wait_for_checks(episodes, stop)
         except BaseException:
             if calls is not None:
                 calls.give_up()
             self._give_up(episodes)
             raise
-        self._wait_for_checks(episodes)
         return episodes
 
     def _seed(self) -> int:
@@ -295,20 +294,16 @@ class Player:
             verdict = episode.environment._grade()
         return verdict, time.perf_counter() - began
 
-    def _until_checked(self, episodes: Sequence[Episode], stop: Callable[[], bool]) -> None:
+    def _wait_for_checks(self, episodes: Sequence[Episode], stop: Callable[[], bool]) -> None:
         began = time.perf_counter()
-        waiting = {episode.checked for episode in episodes if episode.checked is not None}
-        while waiting := wait(waiting, timeout=WAIT_S).not_done:
+        checks = [episode.checked for episode in episodes if episode.checked is not None]
+        if len(checks) < len(episodes):
+            raise GenerationError('an episode ended without a check')
+        while wait(checks, timeout=WAIT_S).not_done:
             if stop():
                 raise Stopped
-        self.seconds['check'] += time.perf_counter() - began
-
-    def _wait_for_checks(self, episodes: Sequence[Episode]) -> None:
-        began = time.perf_counter()
-        for episode in episodes:
-            if episode.checked is None:
-                raise GenerationError('an episode ended without a check')
-            episode.seconds['check'] = episode.checked.result()[1]
+        for episode, check in zip(episodes, checks, strict=True):
+            episode.seconds['check'] = check.result()[1]
         self.seconds['check'] += time.perf_counter() - began
 
 
