@@ -1,9 +1,9 @@
 """A real studio over a data folder of its own, with a stand-in for the trainer."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from stand_in import stub
@@ -12,6 +12,9 @@ from studio.documents.service import Documents
 from studio.services import Studio
 from studio.settings import Settings
 from studio.store.database import Database
+
+if TYPE_CHECKING:
+    from nicegui.testing import User
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +78,15 @@ def open_studio(tmp_path: Path, empty_store: Path) -> Iterator[Callable[..., Stu
             if claim is not None:
                 stub().end(claim)
         studio.stop()
+
+
+@pytest.fixture
+async def user(studio: Studio) -> AsyncIterator['User']:
+    """A simulated tab on the studio that a test file opens."""
+    from nicegui.testing.user_simulation import user_simulation
+
+    from studio.ui import layout
+    from studio.ui.pages import PAGES
+
+    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
+        yield simulated

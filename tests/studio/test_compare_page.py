@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from measured_runs import REWARD, measured, published
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 
 from studio.runs.comparison import ComparedTask, Score
 from studio.runs.views import RunView
 from studio.services import Studio
 from studio.settings import Settings
-from studio.ui import layout
-from studio.ui.pages import PAGES
 from studio.ui.pages.compare_reading import Reader
 from studio.ui.pages.compare_series import chosen, specs
 from studio.ui.pages.compare_tasks import in_order
@@ -45,12 +42,6 @@ def runs(studio: Studio) -> list[RunView]:
         ),
         measured(studio, 'third', tasks=[published(studio, 'Alone')], rows={1: {'loss': 0.1}}, state='failed'),
     ]  # fmt: skip
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 async def see(user: User, text: str) -> None:

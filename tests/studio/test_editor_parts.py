@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,14 +14,12 @@ from nicegui.testing.user_simulation import user_simulation
 from stand_in import task
 
 from studio.services import Studio
-from studio.ui import layout
 from studio.ui.components.code_editor import language_of
 from studio.ui.components.diff_view import Change, diff_lines, spec_changes
 from studio.ui.components.elements import Text
 from studio.ui.components.json_lines import NotJson, read_json
 from studio.ui.components.markdown_view import markdown_view
 from studio.ui.components.uploads import MAX_FILE_BYTES, Refused, as_text
-from studio.ui.pages import PAGES
 from studio.ui.pages.editor_blocks import fits_the_form, has_task
 from studio.ui.pages.editor_checker import KINDS, asked_to_change, protected_files, why_not_run
 from studio.ui.pages.editor_draft import Draft
@@ -36,13 +34,6 @@ from trainer.task import parse_task
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     """Services over a data folder of their own."""
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    """A simulated tab on the studio."""
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 def press(user: User, text: str) -> None:

@@ -2,29 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 from nicegui import ui
 from nicegui.testing import User
 from nicegui.testing.user_interaction import UserInteraction
-from nicegui.testing.user_simulation import user_simulation
 from stand_in import SPEC, task
 
 from studio.services import Studio
-from studio.ui import layout
-from studio.ui.pages import PAGES
 
 
 @pytest.fixture
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 def press(user: User, text: str) -> None:

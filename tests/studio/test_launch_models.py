@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nicegui import ui
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 
 from studio.documents.samples import load_tutorial
 from studio.runs import preflight
 from studio.services import Studio
 from studio.settings import Settings
-from studio.ui import layout
 from studio.ui.components.elements import Button
-from studio.ui.pages import PAGES
 from trainer.models import Preflight
 
 
@@ -27,12 +24,6 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     load_tutorial(opened.documents)
     yield opened
     opened.stop()
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 @pytest.fixture

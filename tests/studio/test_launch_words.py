@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from nicegui import ui
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 
 from studio.documents.samples import load_tutorial
 from studio.services import Studio
 from studio.settings import Settings
-from studio.ui import layout
-from studio.ui.pages import PAGES
 from studio.ui.pages.launch_plan import draw_plan
 from studio.ui.pages.launch_ready import blocking, standing
 from studio.ui.pages.launch_tasks import Picker, TaskChoice
@@ -25,12 +22,6 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     load_tutorial(opened.documents)
     yield opened
     opened.stop()
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 @pytest.mark.parametrize(

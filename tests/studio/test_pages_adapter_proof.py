@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 from test_adapters import trained
 
 from studio.services import Studio
 from studio.store.tables import AdapterVersionTable
-from studio.ui import layout
 from studio.ui.components.elements import Text
-from studio.ui.pages import PAGES
 from trainer import side_work
 from trainer.errors import BaseUnavailable, PackagesFailed
 
@@ -22,12 +19,6 @@ from trainer.errors import BaseUnavailable, PackagesFailed
 @pytest.fixture
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nicegui import ui
 from nicegui.testing import User
 from nicegui.testing.user_interaction import UserInteraction
-from nicegui.testing.user_simulation import user_simulation
 from test_adapters import trained
 
 from studio.adapters.tryout_views import Attempt, TryView
 from studio.services import Studio
 from studio.settings import Settings
-from studio.ui import layout
 from studio.ui.components.elements import Button, Text
 from studio.ui.components.try_words import said
-from studio.ui.pages import PAGES
 from studio.ui.pages.try_choices import limits_of, packages_of, read_choices, task_of
 from trainer.errors import TaskError
 from trainer.task import parse_task
@@ -38,12 +35,6 @@ def version(studio: Studio) -> str:
     trained(studio, 'my run')
     studio.adapters.keep_up()
     return studio.adapters.list()[0].versions[0].id
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 def press(user: User, name: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nicegui import ui
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 from stand_in import task
 
 from studio import app as studio_app
 from studio.services import Studio
-from studio.ui import layout
 from studio.ui.components.config_form import _number
 from studio.ui.components.line_endings import as_shown, keep_line_endings
-from studio.ui.pages import PAGES
 from studio.ui.pages.editor_blocks import KINDS, fits_the_form
 from studio.ui.pages.editor_draft import Draft
 from trainer.certify import Certificate, ProbeResult, evidence_hash
@@ -38,13 +35,6 @@ SOURCES = [*(ROOT / 'studio' / 'ui').rglob('*.py'), ROOT / 'studio' / 'app.py']
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     """Services over a data folder of their own."""
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    """A simulated tab on the studio."""
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 async def table_rows(user: User) -> list[dict[str, Any]]:

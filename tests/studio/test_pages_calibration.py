@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 from stand_in import task
 
 from studio.calibrations.rows import count, keep_subject, new_subject
 from studio.services import Studio
 from studio.store.tables import CalibrationJobTable
-from studio.ui import layout
 from studio.ui.components.elements import Text
 from studio.ui.components.tiers import rate_cell
-from studio.ui.pages import PAGES
 from trainer.calibration_messages import Counted
 
 
 @pytest.fixture
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 def measure(studio: Studio, rewards: dict[str, tuple[float | None, ...]], *, job: Any = None) -> str:

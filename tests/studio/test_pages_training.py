@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nicegui.testing import User
-from nicegui.testing.user_simulation import user_simulation
 from stand_in import ended
 
 from studio.documents.samples import load_tutorial
@@ -17,11 +16,9 @@ from studio.launchers import LocalLauncher
 from studio.runs.views import Bars, RunView
 from studio.services import Studio
 from studio.settings import Settings
-from studio.ui import layout
 from studio.ui.components.charts import View
 from studio.ui.components.transcript import diff_lines, spoken
 from studio.ui.components.wording import ago, duration, signed, size
-from studio.ui.pages import PAGES
 from studio.ui.pages.launch_form import changed_settings, read_packages
 from studio.ui.pages.launch_tasks import TaskChoice
 from studio.ui.pages.run_parts import advice, conditions
@@ -55,12 +52,6 @@ def studio(home: Path) -> Iterator[Studio]:
     opened = Studio(Settings(home=home))
     yield opened
     opened.stop()
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 async def see(user: User, text: str) -> None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
-from nicegui.testing import User, user_simulation
+from nicegui.testing import User
 
 from studio.services import Studio
-from studio.ui import layout
-from studio.ui.pages import PAGES
 
 
 @pytest.fixture
 def studio(open_studio: Callable[..., Studio]) -> Studio:
     return open_studio(watch=False)
-
-
-@pytest.fixture
-async def user(studio: Studio) -> AsyncIterator[User]:
-    """A simulated tab on the studio."""
-    async with user_simulation(lambda: layout.root(studio, PAGES)) as simulated:
-        yield simulated
 
 
 async def test_a_key_is_made_shown_once_and_revoked(user: User, studio: Studio) -> None:
