@@ -155,38 +155,49 @@
   };
   const renamed = (file, path) => new File([file], encodeURIComponent(path), { type: file.type });
 
-  // What was typed in the last seconds before the studio stopped may not be saved. It is kept here while there is no
-  // connection, and handed over when the page is drawn again; a connection that only broke brings the keys by itself.
+  // What was typed in the last seconds before the studio stopped, or before the page was left, may not be saved: a
+  // connection that is closed takes the last keys with it now and then. It is kept here, and handed over when the page
+  // is drawn again. A connection that only broke brings the keys by itself.
   const KEPT = "rlvr-unsent";
   const YOUNG_MS = 15_000;
+  const LAST_MS = 3000;
+  const READ_MS = 20;
   const typed = new Map();
   let leaving = false;
-  const keep = () => {
-    const young = [...typed].filter(([, entry]) => entry.until > Date.now());
-    const fields = Object.fromEntries(young.map(([key, entry]) => [key, entry.text]));
-    if (!leaving && Object.keys(fields).length) {
-      sessionStorage.setItem(KEPT, JSON.stringify({ path: location.pathname, fields }));
-    }
+  const keep = (reloaded, young) => {
+    const path = location.pathname;
+    const entries = [...typed].filter(([, entry]) => entry.path === path && typeof entry.text === "string" && young(entry));
+    const fields = Object.fromEntries(entries.map(([key, { text }]) => [key, text]));
+    if (entries.length) sessionStorage.setItem(KEPT, JSON.stringify({ path, reloaded, fields }));
   };
+  const keepUnsent = () => leaving || keep(false, ({ until }) => until > Date.now());
   document.addEventListener("input", (event) => {
     const field = event.target.closest?.(".ed [data-field], header [data-field]");
     if (!field) return;
     const code = event.target.closest(".nicegui-codemirror");
+    const entry = { path: location.pathname, at: Date.now() };
+    entry.until = window.socket?.connected ? entry.at + YOUNG_MS : Infinity;
     // A code editor reads its own text a moment after the browser tells of it.
+    entry.read = () => (entry.text = (code ? getElement(code)?.editor?.state.doc.toString() : event.target.value));
+    typed.set(`${field.dataset.field}\n${event.target.getAttribute("aria-label") ?? ""}`, entry);
     setTimeout(() => {
-      const text = code ? getElement(code)?.editor?.state.doc.toString() : event.target.value;
-      if (typeof text !== "string") return;
-      const until = window.socket?.connected ? Date.now() + YOUNG_MS : Infinity;
-      typed.set(`${field.dataset.field}\n${event.target.getAttribute("aria-label") ?? ""}`, { text, until });
-      if (!window.socket?.connected) keep();
-    }, 20);
+      entry.read();
+      if (!window.socket?.connected) keepUnsent();
+    }, READ_MS);
   }, true);
   window.addEventListener("beforeunload", () => (leaving = true));
+  window.addEventListener("pagehide", (event) => {
+    if (event.persisted || !window.socket?.connected) return;
+    for (const entry of typed.values()) if (entry.text === undefined) entry.read();
+    const now = Date.now();
+    const lost = sessionStorage.getItem(KEPT) !== null; // the connection has only just come back
+    keep(!lost, ({ at, until }) => at > now - LAST_MS || (lost && until > now));
+  });
 
   const watch = setInterval(() => {
     if (!window.socket) return;
     clearInterval(watch);
-    window.socket.on("disconnect", keep);
+    window.socket.on("disconnect", keepUnsent);
     window.socket.on("connect", () => setTimeout(() => window.socket.connected && sessionStorage.removeItem(KEPT), 8000));
   }, 200);
   const left = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
@@ -196,7 +207,7 @@
       if (!page || !window.did_handshake) return;
       clearInterval(waiting);
       sessionStorage.removeItem(KEPT);
-      if (left.path === location.pathname) page.dispatchEvent(new CustomEvent("unsent", { detail: left.fields }));
+      if (left.path === location.pathname) page.dispatchEvent(new CustomEvent("unsent", { detail: left }));
     }, 200);
   }
 })();

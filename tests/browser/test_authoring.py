@@ -12,7 +12,7 @@ import psutil
 import pytest
 from authoring import check, checker_code, new_task, prompt, run_tool, status, stored, until_stored
 from live_server import Server
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 
 pytestmark = pytest.mark.browser
 
@@ -87,6 +87,36 @@ def test_a_reload_right_after_the_last_key_keeps_it(server: Server, page: Page) 
     page.keyboard.press('t')
     page.wait_for_url(server.url + '/')
     assert stored(server, task_id)['draft']['prompt'] == 'first words and the last one'
+
+
+def test_keys_that_a_closing_connection_took_along_are_back_after_the_reload(server: Server, page: Page) -> None:
+    sockets: list[WebSocketRoute] = []
+    lost: list[str | bytes] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        studio = socket.connect_to_server()
+        sockets.append(socket)
+
+        def send(message: str | bytes) -> None:
+            if socket is sockets[0] and (lost or 'the last on' in str(message)):
+                lost.append(message)
+            else:
+                studio.send(message)
+
+        socket.on_message(send)
+
+    page.route_web_socket(re.compile('.*'), connect)
+    task_id = new_task(page, server)
+    prompt(page).click()
+    page.keyboard.type('first words and the last one')
+    page.reload()
+    expect(page.get_by_text('Back from before the reload: Prompt')).to_be_visible()
+    assert lost
+    expect(prompt(page)).to_have_value('first words and the last one')
+    until_stored(server, task_id, prompt='first words and the last one')
+    expect(status(page)).to_contain_text('Draft saved')
+    page.get_by_role('button', name='Undo').click()
+    expect(prompt(page)).to_have_value('first words and the last o')
 
 
 def test_fast_typing_in_two_files_and_undo_stay_apart(server: Server, page: Page) -> None:

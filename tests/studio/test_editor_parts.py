@@ -109,6 +109,19 @@ async def test_both_sides_of_a_conflict_can_be_kept(studio: Studio) -> None:
     assert (draft.state, stored.title, stored.draft['prompt']) == ('saved', 'Theirs', 'mine')
 
 
+async def test_two_tabs_that_typed_the_same_are_of_one_mind(studio: Studio) -> None:
+    view = studio.documents.create(task(), title='One')
+    here, there = (Draft(studio.documents, view, lambda: None) for _ in range(2))
+    for draft in (here, there):
+        draft.raw['prompt'] = 'the same'
+        draft.edited()
+        assert await draft.save()
+    assert (there.state, there.view.revision) == ('saved', here.view.revision)
+    there.raw['prompt'] = 'more'
+    there.edited()
+    assert await there.save()
+
+
 async def test_their_side_can_be_taken_and_mine_brought_back(studio: Studio) -> None:
     view = studio.documents.create(task(), title='One')
     draft = Draft(studio.documents, view, lambda: None)

@@ -19,7 +19,7 @@ from studio.ui.pages.editor_banner import draw_banner
 from studio.ui.pages.editor_blocks import Blocks
 from studio.ui.pages.editor_certificate import CertificateCard
 from studio.ui.pages.editor_dialogs import open_conflict, open_history
-from studio.ui.pages.editor_draft import Draft
+from studio.ui.pages.editor_draft import Draft, save_open_drafts
 from studio.ui.pages.editor_playground import PlaygroundCard
 from studio.ui.pages.editor_problems import ProblemList
 from studio.ui.pages.editor_unsent import put_back
@@ -270,13 +270,17 @@ class _Editor:
                 theme.toast('Yours is stored as a copy')
                 ui.navigate.to(f'/tasks/{copied.id}')
 
-    def _put_back(self, event: events.GenericEventArguments) -> None:
-        """The browser held text that was not saved when the studio stopped."""
-        fields = {str(key): text for key, text in dict(event.args).items() if isinstance(text, str)}
+    async def _put_back(self, event: events.GenericEventArguments) -> None:
+        """The browser held text that was not saved when the studio stopped, or when the page was reloaded."""
+        left = dict(event.args)
+        fields = {str(key): text for key, text in dict(left['fields']).items() if isinstance(text, str)}
+        await save_open_drafts(self._draft.view.id)  # What still came over the old connection is this tab's too.
+        await self._draft.look()
         undo = self._draft.snapshot()
         if changed := put_back(self._draft, fields):
             words = ', '.join(changed[:4]) + (f' and {len(changed) - 4} more' if len(changed) > 4 else '')
-            theme.toast(f'Back from before the studio stopped: {words}', undo=undo)
+            before = 'the reload' if left['reloaded'] else 'the studio stopped'
+            theme.toast(f'Back from before {before}: {words}', undo=undo)
 
     def _refresh(self) -> None:
         self._title.value = self._draft.title

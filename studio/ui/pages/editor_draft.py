@@ -1,7 +1,7 @@
 """What the editor holds: the draft as typed, saved by itself a moment after the last key, never over somebody else's.
 
 ``view`` is what the store had when we last agreed with it, ``stored`` what it has now. A save that meets another one
-stops and asks.
+stops and asks, unless both say the same.
 """
 
 from __future__ import annotations
@@ -116,7 +116,11 @@ class Draft:
             view = await run.io_bound(self._store, copy.deepcopy(self.raw))
         except Conflict as conflict:
             self.stored = conflict.stored
-            self._set('conflict')
+            if _parts_of(self.stored) == self._parts():
+                self.view = self.stored
+                self._set('saved')
+            else:
+                self._set('conflict')
             return
         except NotFound:
             self._set('gone')

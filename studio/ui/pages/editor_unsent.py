@@ -1,4 +1,4 @@
-"""Text that a browser still held when the studio stopped: put back into the draft, field by field."""
+"""Text that a browser still held when the studio stopped or the page was left: put back into the draft by field."""
 
 from __future__ import annotations
 
