@@ -279,7 +279,7 @@ class _Editor:
         undo = self._draft.snapshot()
         if changed := put_back(self._draft, fields):
             words = ', '.join(changed[:4]) + (f' and {len(changed) - 4} more' if len(changed) > 4 else '')
-            before = 'the reload' if left['reloaded'] else 'the studio stopped'
+            before = 'the reload' if left.get('reloaded') else 'the studio stopped'
             theme.toast(f'Back from before {before}: {words}', undo=undo)
 
     def _refresh(self) -> None:
