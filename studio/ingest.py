@@ -19,10 +19,12 @@ from studio.store.tables import EventTable, MetricTable, RolloutTable, RunTable
 from trainer.events import (
     AnyEvent,
     Artifact,
+    Evaluating,
     Heartbeat,
     Metrics,
     Notice,
     Progress,
+    Redone,
     Resumed,
     RolloutEvent,
     State,
@@ -60,7 +62,9 @@ def _batch(database: Database, run_id: str, folder: RunFolder) -> int:
         _keep_blocks(session, run_id, numbered)
         for event in numbered:
             if isinstance(event, Resumed):
-                _take_back(session, run_id, event)
+                metric_blocks.forget(session, run_id, event.step, event.seq, cold_start=event.stage == 'cold_start')
+            if event.redone is not None:
+                _take_back(session, run_id, event.redone, event.seq)
         for event in numbered:
             _note(row, event)
         row.offset = end
@@ -90,7 +94,7 @@ def _rows(run_id: str, events: Iterable[AnyEvent]) -> dict[type[Any], list[dict[
                 ]
             case RolloutEvent():
                 rows[RolloutTable].append(key | event.model_dump(exclude={'seq', 'time', 'type'}))
-            case State() | Notice() | Artifact() | Progress() | Resumed():
+            case State() | Notice() | Artifact() | Progress() | Resumed() | Evaluating():
                 rows[EventTable].append({**key, 'type': event.type, 'data': as_json(event)})
             case Heartbeat():
                 pass
@@ -106,19 +110,17 @@ def _keep_blocks(session: Session, run_id: str, events: Iterable[AnyEvent]) -> N
         metric_blocks.refresh(session, run_id, names, min(steps), max(steps))
 
 
-def _take_back(session: Session, run_id: str, event: Resumed) -> None:
-    """What was written before about later steps is superseded: those steps are done again."""
-    metric_blocks.forget(session, run_id, event.step, event.seq, cold_start=event.stage == 'cold_start')
-    if event.stage == 'cold_start':
-        return
-    session.execute(
-        delete(RolloutTable).where(
-            col(RolloutTable.run_id) == run_id,
-            col(RolloutTable.step) > event.step,
-            col(RolloutTable.seq) < event.seq,
-            col(RolloutTable.stage).in_(('train', 'during')),
-        )
+def _take_back(session: Session, run_id: str, redone: Redone, seq: int) -> None:
+    """Episodes that were written before the event of this number are superseded where they are played again."""
+    superseded = delete(RolloutTable).where(
+        col(RolloutTable.run_id) == run_id,
+        col(RolloutTable.step) >= redone.first,
+        col(RolloutTable.seq) < seq,
+        col(RolloutTable.stage).in_(redone.stages),
     )
+    if redone.last is not None:
+        superseded = superseded.where(col(RolloutTable.step) <= redone.last)
+    session.execute(superseded)
 
 
 def _note(row: RunTable, event: AnyEvent) -> None:

@@ -19,8 +19,8 @@ import torch
 from trainer.engines import open_engine
 from trainer.errors import RlvrError
 from trainer.evaluation import Evaluation, TaskResult
+from trainer.events import Stage
 from trainer.hardware import detect
-from trainer.journal import Stage
 from trainer.manifest import read_manifest
 from trainer.models import ModelInfo, find_model
 from trainer.policy import load_model, load_tokenizer

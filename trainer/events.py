@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -25,7 +26,22 @@ from trainer.verdict import Outcome
 RunState = Literal[
     'queued', 'preparing', 'cold_start', 'training', 'evaluating', 'finished', 'failed', 'stopped', 'interrupted'
 ]
+Stage = Literal['train', 'before', 'during', 'after']
+"""The purpose of an episode: training, or the held-out evaluation before it, between its steps or after it."""
 FINAL_STATES: frozenset[RunState] = frozenset({'finished', 'failed', 'stopped', 'interrupted'})
+
+
+@dataclass(frozen=True)
+class Redone:
+    """Episodes that are played again: those of ``stages`` from step ``first`` on, to ``last`` where that is known."""
+
+    stages: tuple[Stage, ...]
+    first: int
+    last: int | None = None
+
+    def covers(self, stage: str, step: int) -> bool:
+        """Whether an episode of this stage and step is among them."""
+        return stage in self.stages and self.first <= step <= (step if self.last is None else self.last)
 
 
 class Event(Document):
@@ -33,6 +49,11 @@ class Event(Document):
 
     seq: int = Field(default=0, ge=0)
     time: float = 0.0
+
+    @property
+    def redone(self) -> Redone | None:
+        """Whose episodes, written before this event, are superseded by what follows it."""
+        return None
 
 
 class State(Event):
@@ -60,10 +81,28 @@ class Resumed(Event):
     step: int = Field(ge=0)
 
     @property
+    def redone(self) -> Redone | None:
+        """Steps of training, and the evaluations between them."""
+        return Redone(('train', 'during'), self.step + 1) if self.stage == 'training' else None
+
+    @property
     def words(self) -> str:
         """Where it goes on, for a person."""
         what = 'Resumed' if self.stage == 'training' else 'Cold start resumed'
         return f'{what} from step {self.step}'
+
+
+class Evaluating(Event):
+    """A held-out evaluation begins; one that was cut short, of the same stage and step, is superseded."""
+
+    type: Literal['evaluating'] = 'evaluating'
+    stage: Stage
+    step: int = Field(ge=0)
+
+    @property
+    def redone(self) -> Redone:
+        """The same evaluation."""
+        return Redone((self.stage,), self.step, self.step)
 
 
 class Metrics(Event):
@@ -91,7 +130,7 @@ class RolloutEvent(Event):
     task: str
     group: int = Field(default=0, ge=0)
     index: int = Field(ge=0)
-    stage: Literal['train', 'before', 'during', 'after'] = 'train'
+    stage: Stage = 'train'
     outcome: Outcome
     reward: float | None = None
     offset: int = Field(ge=0)
@@ -122,7 +161,8 @@ class Heartbeat(Event):
 
 
 AnyEvent = Annotated[
-    State | Progress | Resumed | Metrics | RolloutEvent | Notice | Artifact | Heartbeat, Field(discriminator='type')
+    State | Progress | Resumed | Evaluating | Metrics | RolloutEvent | Notice | Artifact | Heartbeat,
+    Field(discriminator='type'),
 ]
 _ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
 
@@ -232,6 +272,11 @@ def _event(line: bytes) -> AnyEvent:
         return _ADAPTER.validate_json(line)
     except ValueError:
         return Notice(level='warning', text=f'Unreadable line in events.jsonl: {line[:200].decode("utf-8", "replace")}')
+
+
+def as_event(values: Mapping[str, Any]) -> AnyEvent:
+    """An event of its plain JSON values. Raises ``ValueError`` where they are none."""
+    return _ADAPTER.validate_python(values)
 
 
 def as_json(event: Event) -> dict[str, Any]:

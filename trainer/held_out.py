@@ -9,8 +9,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from trainer.evaluate import Evaluation, evaluate
-from trainer.events import Metrics
-from trainer.journal import Journal, Stage
+from trainer.events import Evaluating, Metrics, Stage
+from trainer.journal import Journal
 from trainer.rollout.play import Player
 from trainer.runfolder import write_json
 from trainer.task import TaskFile
@@ -77,6 +77,7 @@ class HeldOut:
         if not self.wanted:
             return None
         self._journal.state('evaluating', f'held-out success {_when(stage, step)}')
+        self._journal.write(Evaluating(stage=stage, step=step))
         result = evaluate(
             player,
             self._tasks,

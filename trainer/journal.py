@@ -8,14 +8,13 @@ import traceback
 from contextlib import suppress
 from typing import Literal, Self
 
-from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, Resumed, RolloutEvent, RunState, State
+from trainer.events import Artifact, Event, EventWriter, Heartbeat, Notice, RolloutEvent, RunState, Stage, State
 from trainer.line_file import LineFile
 from trainer.recording import Rollout
 from trainer.runfolder import STOP, RunFolder
 from trainer.workspace_keeper import WorkspaceKeeper
 
 HEARTBEAT_S = 5.0
-Stage = Literal['train', 'before', 'during', 'after']
 
 
 class Journal:
@@ -70,8 +69,8 @@ class Journal:
     def write(self, event: Event) -> None:
         """Append an event."""
         self._events.write(event)
-        if isinstance(event, Resumed) and event.stage == 'training' and self.workspaces is not None:
-            self.workspaces.forget_after(event.step)
+        if event.redone is not None and self.workspaces is not None:
+            self.workspaces.forget(event.redone)
 
     def state(self, state: RunState, reason: str = '') -> None:
         """Say that the run entered a state."""

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from trainer.checkers.grading import grade, protected_files
 from trainer.errors import CheckerError, RlvrError
-from trainer.events import Resumed, RolloutEvent, read_events
+from trainer.events import RolloutEvent, read_events
 from trainer.kept_workspaces import KeptWorkspace, WorkspaceFolder
 from trainer.runfolder import RunFolder
 from trainer.sandbox import Isolation, SandboxScope
@@ -150,10 +150,8 @@ def recorded(run: RunFolder) -> dict[int, RolloutEvent]:
         for event in events:
             if isinstance(event, RolloutEvent):
                 found[event.offset] = event
-            elif isinstance(event, Resumed) and event.stage == 'training':
-                again = [at for at, one in found.items() if one.stage in ('train', 'during') and one.step > event.step]
-                for at in again:
-                    del found[at]
+            elif (redone := event.redone) is not None:
+                found = {at: one for at, one in found.items() if not redone.covers(one.stage, one.step)}
     return found
 
 

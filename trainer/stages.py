@@ -15,11 +15,11 @@ from transformers import set_seed
 from trainer.adapters import record_behaviour, save_adapter
 from trainer.checkpoints import Checkpoint, discard_after, newest, whole_folder
 from trainer.evaluate import Evaluation
-from trainer.events import Progress, Resumed, RunState
+from trainer.events import Progress, Resumed, RunState, Stage
 from trainer.fingerprint import base_checksum
 from trainer.grpo import GrpoRun
 from trainer.held_out import HeldOut, best
-from trainer.journal import Journal, Stage
+from trainer.journal import Journal
 from trainer.model_card import write_model_card
 from trainer.policy import load_model, load_weights, save_weights, with_adapter, without_autocast
 from trainer.preparation import Run, prepare

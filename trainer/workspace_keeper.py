@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from trainer.errors import RunFolderError
+from trainer.events import Redone
 from trainer.kept_workspaces import KeptWorkspace, Tree, WorkspaceFolder
 from trainer.recording import Rollout
 from trainer.workspace_capture import Capture, Captured, Packed
@@ -85,10 +86,10 @@ class WorkspaceKeeper:
         """Forget a workspace whose episode could not be recorded."""
         self._waiting.pop(name, None)
 
-    def forget_after(self, step: int) -> None:
-        """Drop what the steps after this one left: they are done again."""
+    def forget(self, redone: Redone) -> None:
+        """Drop what episodes left that are played again."""
         if self._store is not None:
-            self._do(self._store.forget_after, step)
+            self._do(self._store.forget, redone)
 
     def close(self) -> None:
         """Store what was recorded, and end."""
@@ -209,11 +210,11 @@ class WorkspaceStore:
         if self.bytes > self._limit:
             self._make_room(self._limit * ROOM)
 
-    def forget_after(self, step: int) -> None:
-        """Drop the attempts of training and its evaluations after a step."""
+    def forget(self, redone: Redone) -> None:
+        """Drop the attempts that are made again."""
         for row in list(self._rows.values()):
-            stage, of_step, *_ = row.place
-            if stage in ('train', 'during') and of_step > step:
+            stage, step, *_ = row.place
+            if redone.covers(stage, step):
                 self._drop(row)
 
     def _make_room(self, wanted: float) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy
-from pydantic import TypeAdapter
 from sqlalchemy import Integer, cast, func
 from sqlmodel import Session, col, select
 
@@ -21,12 +20,11 @@ from studio.runs.views import BarColumn, Bars, HeatCell, HeatRow, RolloutRow, Ru
 from studio.store.database import Database
 from studio.store.tables import EventTable, MetricTable, RolloutTable, RunTable, RunTaskTable
 from trainer.errors import FieldError, RunFolderError
-from trainer.events import FINAL_STATES, AnyEvent
+from trainer.events import FINAL_STATES, AnyEvent, as_event
 from trainer.recording import Rollout
 from trainer.runfolder import RunFolder
 from trainer.task import TaskFile
 
-_EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
 NEWEST_STEPS: Final = 64
 """The newest steps of a series are never thinned: health is read from them, and Follow shows them."""
 MAX_BARS: Final = 300
@@ -134,7 +132,7 @@ class RunRecords:
         types: Iterable[str] | None = None,
         newest: bool = False,
     ) -> list[AnyEvent]:
-        """State, notice, artifact, resumed and progress events after a number, oldest first.
+        """All events but numbers, episodes and signs of life, after a number, oldest first.
 
         Where there are more than ``limit``, the oldest of them; with ``newest``, the newest.
         """
@@ -144,7 +142,7 @@ class RunRecords:
             if types is not None:
                 query = query.where(col(EventTable.type).in_(tuple(types)))
             rows = session.exec(query.order_by(seq.desc() if newest else seq).limit(limit)).all()
-        return [_EVENT.validate_python(data) for data in (reversed(rows) if newest else rows)]
+        return [as_event(data) for data in (reversed(rows) if newest else rows)]
 
     def tasks(self, id: str) -> tuple[RunTask, ...]:
         """The frozen tasks, training first."""

@@ -23,11 +23,12 @@ from sqlmodel import col, select
 from studio.store.database import Database
 from studio.store.tables import EventTable, RolloutTable, SlotTable
 from trainer.errors import StoreError
+from trainer.events import as_event
 from trainer.recording import Ending, Rollout
 from trainer.validation import Document
 from trainer.verdict import Outcome
 
-VERSION: Final = 2
+VERSION: Final = 3
 BATCH: Final = 200
 MAX_CHARS: Final = 200_000
 """Of one rollout; what comes after is not found."""
@@ -40,7 +41,7 @@ SCHEMA: Final = (
     ' outcome TEXT, reward REAL, ending TEXT, tokens INTEGER, turns INTEGER, calls INTEGER, offset INTEGER)',
     f'CREATE INDEX ix_rollout_order ON rollout(step DESC, {TRAINED_FIRST}, grp, idx)',
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')",
-    'CREATE TABLE resumed(seq INTEGER PRIMARY KEY)',
+    'CREATE TABLE redone(seq INTEGER PRIMARY KEY)',
     f'PRAGMA user_version = {VERSION}',
 )
 _WORD: Final = re.compile(r'"([^"]*)"|(\S+)')
@@ -182,21 +183,26 @@ class RolloutSearch:
             ).all()
 
     def _take_back(self, index: sqlite3.Connection, run_id: str) -> None:
-        """Forget what a resumed run does again."""
-        last = index.execute('SELECT max(seq) FROM resumed').fetchone()[0] or 0
+        """Forget what a resumed run, or an evaluation that was cut short, does again."""
+        last = index.execute('SELECT max(seq) FROM redone').fetchone()[0] or 0
         with self._database.read() as session:
             events = session.exec(
                 select(EventTable.seq, EventTable.data).where(
-                    EventTable.run_id == run_id, EventTable.type == 'resumed', col(EventTable.seq) > last
+                    EventTable.run_id == run_id,
+                    col(EventTable.type).in_(('resumed', 'evaluating')),
+                    col(EventTable.seq) > last,
                 )
             ).all()
         with index:
             for seq, data in events:
-                index.execute(
-                    "DELETE FROM rollout WHERE seq < ? AND step > ? AND stage IN ('train', 'during')",
-                    (seq, data['step']),
-                )
-                index.execute('INSERT INTO resumed VALUES (?)', (seq,))
+                if (redone := as_event(data).redone) is not None:
+                    stages = ', '.join('?' * len(redone.stages))
+                    index.execute(
+                        'DELETE FROM rollout WHERE seq < ? AND step BETWEEN ? AND coalesce(?, step)'
+                        f' AND stage IN ({stages})',
+                        (seq, redone.first, redone.last, *redone.stages),
+                    )
+                index.execute('INSERT INTO redone VALUES (?)', (seq,))
 
     def _hits(
         self, run_id: str, rows: Iterable[Sequence[Any]], words: Sequence[str], titles: dict[str, str]

@@ -13,7 +13,7 @@ from stand_in import ended, new_run, until
 from studio.ingest import ingest
 from studio.runs import metric_blocks
 from studio.services import Studio
-from trainer.events import EventWriter, Metrics, Notice, Resumed, RolloutEvent, State
+from trainer.events import Evaluating, EventWriter, Metrics, Notice, Resumed, RolloutEvent, State
 from trainer.runfolder import RunFolder
 
 Open = Callable[..., Studio]
@@ -190,6 +190,22 @@ def test_what_a_resumed_run_does_again_is_taken_back(open_studio: Open) -> None:
         found = metric_blocks.blocks(session, run_id, ['loss'], 64, 0, 100)
     assert [(block.n, block.low, block.high) for block in found['loss']] == [(41, -1.0, 40.0)]
     assert isinstance(studio.runs.events(run_id)[-1], Resumed)
+
+
+def test_an_evaluation_that_was_cut_short_is_not_counted_beside_its_second_go(open_studio: Open) -> None:
+    studio = open_studio(watch=False)
+    run_id, folder = _made(studio)
+    with EventWriter(folder.events) as events:
+        for stage, count in (('before', 2), ('during', 1), ('before', 3)):
+            events.write(Evaluating(stage=stage, step=0))
+            for index in range(count):
+                events.write(
+                    RolloutEvent(step=0, task='a', index=index, stage=stage, outcome='passed', reward=1.0, offset=0)
+                )
+            ingest(studio.database, run_id, folder)
+    assert [row.index for row in studio.runs.group(run_id, 0, 'a', stage='before')] == [0, 1, 2]
+    assert studio.runs.rollout_count(run_id) == 4
+    assert [event.stage for event in studio.runs.events(run_id, types=['evaluating'])] == ['before', 'during', 'before']
 
 
 def test_stretches_are_the_same_however_the_points_came(open_studio: Open) -> None:

@@ -14,7 +14,7 @@ from studio.runs.rollout_search import Hits, SearchQuery, excerpt
 from studio.services import Studio
 from studio.ui.components.transcript import OUTCOMES
 from studio.ui.pages.rollouts import RESULTS, read_query
-from trainer.events import EventWriter, Resumed, RolloutEvent
+from trainer.events import Evaluating, EventWriter, Resumed, RolloutEvent
 from trainer.line_file import LineFile
 from trainer.recording import Rollout, ToolRecord, Turn
 from trainer.runfolder import RunFolder
@@ -138,6 +138,13 @@ def test_the_index_follows_a_live_run_and_what_is_done_again(made: Made) -> None
     assert [hit.excerpt for hit in found.rows if hit.step == 4] == [
         'the paginator once more run_command grep -n café notes.txt 4: über done test_page_size'
     ]
+    for index in range(2):  # an evaluation, and once more because the first was cut short
+        with EventWriter(folder.events) as events:
+            events.write(Evaluating(stage='after', step=4))
+            write(folder, events, 4, 0, f'measured {index}', stage='after')
+        ingest(studio.database, run_id, folder)
+        (hit,) = find(made, text='measured').rows
+        assert hit.excerpt.startswith(f'measured {index}')
 
 
 def test_a_damaged_index_and_damaged_records_hide_nothing(made: Made) -> None:

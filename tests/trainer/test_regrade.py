@@ -11,7 +11,7 @@ import pytest
 from scripted_runs import ScriptedRun, new_policy, scripted
 from test_rollout import DONE, WRITE, ScriptedEngine
 
-from trainer.events import Notice, Resumed, read_events
+from trainer.events import Evaluating, Notice, Resumed, RolloutEvent, read_events
 from trainer.grpo import GrpoRun
 from trainer.held_out import HeldOut
 from trainer.kept_workspaces import KeptWorkspace, WorkspaceFolder
@@ -144,6 +144,11 @@ def test_what_a_resume_does_again_is_not_counted_twice(run: RunFolder, tmp_path:
     again = Resumed(seq=last.seq + 1, step=1).model_dump_json().encode()
     copy.events.write_bytes(run.events.read_bytes() + again + b'\n')
     assert {event.step for event in recorded(copy).values()} == {1}
+    evaluated = RolloutEvent(seq=last.seq + 2, step=1, task='a', index=0, stage='after', outcome='passed', offset=10**9)
+    begun = Evaluating(seq=last.seq + 3, stage='after', step=1)
+    for event, found in ((evaluated, {'train', 'after'}), (begun, {'train'})):
+        copy.events.write_bytes(copy.events.read_bytes() + event.model_dump_json().encode() + b'\n')
+        assert {one.stage for one in recorded(copy).values()} == found
 
 
 class Mirror(Team):

@@ -14,7 +14,7 @@ from scripted_runs import by_chance, scripted, tasks
 from trainer.attempt import Attempt
 from trainer.demonstrations import Demonstration
 from trainer.errors import ConfigError
-from trainer.events import Metrics, Notice, Resumed, State, read_events
+from trainer.events import Evaluating, Metrics, Notice, Resumed, State, read_events
 from trainer.runfolder import RunFolder
 from trainer.sandbox.scope import current_scope
 from trainer.stages import Ending, run_stages
@@ -75,6 +75,8 @@ def test_a_cold_start_feeds_the_learning_from_rewards_and_both_go_on(tmp_path: P
     settings: dict[str, Any] = {'coldStart': cold, 'held_out': HELD_OUT, 'demonstrations': CHATS}
     assert stages(folder, rl={'maxSteps': 1}, **settings) == Ending('finished')
     assert states(folder) == ['evaluating', 'cold_start', 'evaluating', 'training', 'evaluating']
+    begun_evaluations = [event for event in read_events(folder / 'events.jsonl')[0] if isinstance(event, Evaluating)]
+    assert [(event.stage, event.step) for event in begun_evaluations] == [('before', 0), ('during', 0), ('after', 1)]
     assert steps(folder, 'cold_start/loss') == [1, 2]
     assert steps(folder, 'loss') == [1]
     first = summary(folder)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainer.errors import RunFolderError
+from trainer.events import Redone
 from trainer.kept_workspaces import MAX_FILE_BYTES, KeptWorkspace, Tree, WorkspaceFolder
 from trainer.recording import Rollout
 from trainer.verdict import Verdict
@@ -99,7 +100,7 @@ def test_each_content_is_stored_once_and_goes_with_its_last_use(run: Path, make:
         captured = capture.read(make({'same.txt': b'same', 'own.txt': b'own %d' % index}))
         store.keep(_kept(index, captured.tree), captured.contents)
     assert len(contents(run)) == 5
-    store.forget_after(0)
+    store.forget(Redone(('train', 'during'), 1))
     assert (contents(run), store.bytes) == ([], 0)
 
 
@@ -120,7 +121,7 @@ def test_done_again_takes_the_place_and_a_resume_drops_later_steps(run: Path, ma
     again = WorkspaceStore(WorkspaceFolder(run), 1024**2)
     again.open()
     assert again.bytes == store.bytes
-    again.forget_after(1)
+    again.forget(Redone(('train', 'during'), 2))
     assert {kept.offset for kept in WorkspaceFolder(run).all()} == {1, 4}
     assert len(contents(run)) == 2
 
