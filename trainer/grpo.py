@@ -20,7 +20,7 @@ from trainer.errors import RunFolderError
 from trainer.events import Metrics, Progress, finite
 from trainer.held_out import HeldOut, Measured, best, since_improvement
 from trainer.journal import print_exception, print_line
-from trainer.policy import save_weights, without_warnings
+from trainer.policy import paused_autocast, save_weights, without_warnings
 from trainer.preparation import Run
 from trainer.recording import Rollout
 from trainer.rollout.environment import TfcodeEnv
@@ -289,7 +289,8 @@ class GrpoRun:
         every = self._run.config.settings.eval_every
         if not every or self.steps % every or not self._held_out.wanted:
             return False
-        result = self._held_out.measure(self._player, 'during', self.steps)
+        with paused_autocast(self._policy):
+            result = self._held_out.measure(self._player, 'during', self.steps)
         self._run.journal.state('training')
         top = best(self._held_out.measured)
         if top is not None and top.step == self.steps and self._run.team.writes:

@@ -116,6 +116,17 @@ def without_autocast(policy: Any) -> None:
 
 
 @contextmanager
+def paused_autocast(policy: Any) -> Iterator[None]:
+    """Likewise for what is measured between two steps of training, which then goes on with its own forward pass."""
+    kept = {name: policy.__dict__[name] for name in ('forward', '_original_forward') if name in policy.__dict__}
+    without_autocast(policy)
+    try:
+        yield
+    finally:
+        policy.__dict__.update(kept)
+
+
+@contextmanager
 def without_warnings() -> Iterator[None]:
     """Leave out what libraries warn of at every run: names of each other's that are deprecated, and experiments."""
     with warnings.catch_warnings():
