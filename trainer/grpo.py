@@ -99,7 +99,7 @@ class GrpoRun:
         with without_warnings():
             trainer = GRPOTrainer(
                 model=policy,
-                args=self._arguments(),
+                args=self._arguments(policy),
                 train_dataset=self._dataset(),
                 processing_class=_text_only(self._run.tokenizer),
                 reward_funcs=_reward,
@@ -127,7 +127,7 @@ class GrpoRun:
             tasks=self._digest,
         )
 
-    def _arguments(self) -> GRPOConfig:
+    def _arguments(self, policy: Any) -> GRPOConfig:
         run, plan = self._run, self._run.plan
         rl, hardware = run.config.settings.rl, run.hardware
         return GRPOConfig(
@@ -150,7 +150,8 @@ class GrpoRun:
             use_cpu=hardware.device == 'cpu',
             bf16=hardware.precision == 'bfloat16',
             fp16=hardware.precision == 'float16',
-            gradient_checkpointing=hardware.device == 'cuda',
+            gradient_checkpointing=run.model.checkpoints_layers(gpu=hardware.device == 'cuda')
+            and policy.supports_gradient_checkpointing,
             logging_steps=1,
             save_strategy='no',
             report_to=[],

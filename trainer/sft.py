@@ -81,7 +81,7 @@ class SftRun:
         with without_warnings():
             trainer = SFTTrainer(
                 model=policy,
-                args=self._arguments(steps),
+                args=self._arguments(policy, steps),
                 train_dataset=self._dataset(examples, steps),
                 processing_class=run.tokenizer,
                 callbacks=[Steps(partial(self.row, steps)), saver],
@@ -136,7 +136,7 @@ class SftRun:
             )
         return fitting
 
-    def _arguments(self, steps: int) -> SFTConfig:
+    def _arguments(self, policy: Any, steps: int) -> SFTConfig:
         run, settings = self._run, self._settings
         hardware, preset = run.hardware, run.model.preset
         # What fits a small model at once goes through a large one chat by chat.
@@ -156,7 +156,8 @@ class SftRun:
             use_cpu=hardware.device == 'cpu',
             bf16=hardware.precision == 'bfloat16',
             fp16=hardware.precision == 'float16',
-            gradient_checkpointing=hardware.device == 'cuda',
+            gradient_checkpointing=run.model.checkpoints_layers(gpu=hardware.device == 'cuda')
+            and policy.supports_gradient_checkpointing,
             logging_steps=1,
             save_strategy='no',
             report_to=[],

@@ -79,7 +79,7 @@ class Footprint(Document):
 
 def weight_bytes(model: ModelInfo, *, gpu: bool) -> int | None:
     """Bytes of the weights in memory: two a parameter on a GPU, four on a CPU."""
-    parameters = model.parameters or _parameters(shape_of(model))
+    parameters = _parameters(model)
     return None if parameters is None else parameters * (2 if gpu else 4)
 
 
@@ -92,8 +92,9 @@ def footprint(model: ModelInfo, plan: Plan, *, gpu: bool) -> Footprint | None:
     tokens = PROMPT_TOKENS + plan.max_completion_length // 2
     batch = plan.batch_size * tokens
     layer = layer_values(shape, tokens)
-    # On a GPU only the input of each layer is kept, and one layer at a time is worked out again.
-    kept = shape.layers * shape.hidden + layer if gpu else shape.layers * layer
+    kept = shape.layers * layer
+    if model.checkpoints_layers(gpu=gpu):  # one layer at a time is worked out again
+        kept = shape.layers * shape.hidden + layer
     logits = min(batch, TILE[0]) * min(shape.vocab, TILE[1]) * TILES[gpu]
     together = plan.rollouts_per_step // plan.processes
     return Footprint(
@@ -141,9 +142,10 @@ def shape_of(model: ModelInfo) -> Shape | None:
         return None  # another kind of model: nothing is claimed of it
 
 
-def _parameters(shape: Shape | None) -> int | None:
-    if shape is None:
-        return None
+def _parameters(model: ModelInfo) -> int | None:
+    shape = shape_of(model)
+    if model.parameters is not None or shape is None:
+        return model.parameters
     attention = 2 * shape.hidden * (shape.heads + shape.kv_heads) * shape.head_dim
     return shape.layers * (attention + 3 * shape.hidden * shape.ffn) + shape.vocab * shape.hidden
 

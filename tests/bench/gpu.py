@@ -147,7 +147,7 @@ def updates(run: Run, policy: Any, played: list[Conversation]) -> Side:
         held_out = HeldOut((), run.journal, k=0, temperature=1.0, seed=1)
         trainer = Trainer(
             model=policy,
-            args=GrpoRun(run, held_out)._arguments(),
+            args=GrpoRun(run, held_out)._arguments(policy),
             train_dataset=Dataset.from_dict({'prompt': [[{'role': 'user', 'content': ''}]] * len(played)}),
             processing_class=_text_only(run.tokenizer),
             reward_funcs=_reward,

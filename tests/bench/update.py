@@ -167,11 +167,12 @@ def plain_trl(run: Run, batches: list[dict[str, Any]]) -> Callable[[Side], None]
             side = of
 
         Trainer.batches = batches
-        arguments = GrpoRun(run, HeldOut((), run.journal, k=0, temperature=1.0, seed=1))._arguments()
+        base = load_model(STARTER, run.hardware)
+        arguments = GrpoRun(run, HeldOut((), run.journal, k=0, temperature=1.0, seed=1))._arguments(base)
         arguments.logging_steps = type(arguments).logging_steps
         set_seed(run.config.settings.seed)
         made = Trainer(
-            model=load_model(STARTER, run.hardware),
+            model=base,
             args=arguments,
             train_dataset=Dataset.from_list([
                 {'prompt': [{'role': 'user', 'content': task.task_spec.prompt}]} for task in run.tasks
