@@ -161,34 +161,36 @@
   const KEPT = "rlvr-unsent";
   const YOUNG_MS = 15_000;
   const LAST_MS = 3000;
-  const READ_MS = 20;
+  const STALE_MS = 60_000;
   const typed = new Map();
   let leaving = false;
+  // The text as it is now, for it may have been undone or replaced since; none once its box was drawn anew.
+  const textOf = ({ box, code }) => {
+    if (!box.isConnected) return null;
+    return code ? getElement(code)?.editor?.state.doc.toString() : box.value;
+  };
   const keep = (reloaded, young) => {
     const path = location.pathname;
-    const entries = [...typed].filter(([, entry]) => entry.path === path && typeof entry.text === "string" && young(entry));
-    const fields = Object.fromEntries(entries.map(([key, { text }]) => [key, text]));
-    if (entries.length) sessionStorage.setItem(KEPT, JSON.stringify({ path, reloaded, fields }));
+    const entries = [...typed].filter(([, entry]) => entry.path === path && young(entry));
+    const texts = entries.map(([key, entry]) => [key, textOf(entry)]).filter(([, text]) => typeof text === "string");
+    const kept = { path, reloaded, at: Date.now(), fields: Object.fromEntries(texts) };
+    if (texts.length) sessionStorage.setItem(KEPT, JSON.stringify(kept));
   };
   const keepUnsent = () => leaving || keep(false, ({ until }) => until > Date.now());
   document.addEventListener("input", (event) => {
-    const field = event.target.closest?.(".ed [data-field], header [data-field]");
+    const box = event.target;
+    const field = box.closest?.(".ed [data-field], header [data-field]");
     if (!field) return;
-    const code = event.target.closest(".nicegui-codemirror");
-    const entry = { path: location.pathname, at: Date.now() };
-    entry.until = window.socket?.connected ? entry.at + YOUNG_MS : Infinity;
+    const [at, code] = [Date.now(), box.closest(".nicegui-codemirror")];
+    const until = window.socket?.connected ? at + YOUNG_MS : Infinity;
+    const key = `${field.dataset.field}\n${box.getAttribute("aria-label") ?? ""}`;
+    typed.set(key, { path: location.pathname, at, until, box, code });
     // A code editor reads its own text a moment after the browser tells of it.
-    entry.read = () => (entry.text = (code ? getElement(code)?.editor?.state.doc.toString() : event.target.value));
-    typed.set(`${field.dataset.field}\n${event.target.getAttribute("aria-label") ?? ""}`, entry);
-    setTimeout(() => {
-      entry.read();
-      if (!window.socket?.connected) keepUnsent();
-    }, READ_MS);
+    setTimeout(() => window.socket?.connected || keepUnsent(), 20);
   }, true);
   window.addEventListener("beforeunload", () => (leaving = true));
   window.addEventListener("pagehide", (event) => {
     if (event.persisted || !window.socket?.connected) return;
-    for (const entry of typed.values()) if (entry.text === undefined) entry.read();
     const now = Date.now();
     const lost = sessionStorage.getItem(KEPT) !== null; // the connection has only just come back
     keep(!lost, ({ at, until }) => at > now - LAST_MS || (lost && until > now));
@@ -207,7 +209,10 @@
       if (!page || !window.did_handshake) return;
       clearInterval(waiting);
       sessionStorage.removeItem(KEPT);
-      if (left.path === location.pathname) page.dispatchEvent(new CustomEvent("unsent", { detail: left }));
+      // Who comes back later than at once has not reloaded: the task may have been changed elsewhere since.
+      const stale = left.reloaded && Date.now() - left.at > STALE_MS;
+      for (const key of typed.keys()) delete left.fields[key]; // what was typed here since is newer
+      if (left.path === location.pathname && !stale) page.dispatchEvent(new CustomEvent("unsent", { detail: left }));
     }, 200);
   }
 })();

@@ -119,6 +119,28 @@ def test_keys_that_a_closing_connection_took_along_are_back_after_the_reload(ser
     expect(prompt(page)).to_have_value('first words and the last o')
 
 
+def test_a_reload_brings_back_nothing_that_was_undone_or_is_typed_anew(server: Server, page: Page) -> None:
+    task_id = new_task(page, server)
+    checker_code(page).click()
+    page.keyboard.type('kept')
+    until_stored(server, task_id, title='')
+    prompt(page).fill('before')
+    checker_code(page).click()
+    page.keyboard.type(' undone')
+    for _ in range(2):
+        page.keyboard.press('Control+z')
+    expect(checker_code(page)).not_to_contain_text('undone')
+    left = checker_code(page).inner_text()
+    page.reload()
+    prompt(page).fill('after')
+    until_stored(server, task_id, prompt='after')
+    page.wait_for_function('sessionStorage.getItem("rlvr-unsent") === null')
+    page.wait_for_timeout(1500)  # what would be put back would be there by now
+    expect(page.get_by_text('Back from before')).to_have_count(0)
+    assert checker_code(page).inner_text() == left
+    assert stored(server, task_id)['draft']['prompt'] == 'after'
+
+
 def test_fast_typing_in_two_files_and_undo_stay_apart(server: Server, page: Page) -> None:
     task_id = new_task(page, server)
     page.get_by_role('radio', name='script').click()
